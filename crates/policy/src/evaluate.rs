@@ -1,0 +1,187 @@
+//! The decision: gather every rule that matches, reduce by precedence, explain.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use crate::condition::{Truth, Why};
+use crate::context::{PolicyContext, Role, Tier};
+use crate::decision::{Because, Considered, Decision, Effect, Hold, Part, RateQuery, Reason, Verdict};
+use crate::document::{Mode, RuleKind};
+use crate::rules::{CompiledRule, Limiter, RuleSet};
+
+/// Decides a call. Total: it returns for every input, and the same for the same input, whatever the order of the rules.
+///
+/// Every enabled rule about the call's tool is judged on its own; the strongest effect of those that match wins
+/// (`deny` > `require_approval` > `allow`); if none matches the call is denied. An allow rule matches only if all that it
+/// asks is true. Every other rule matches unless something that it asks is false: what cannot be judged counts against
+/// the call. Shadow rules are judged and listed, and decide nothing.
+#[must_use]
+pub fn evaluate(context: &PolicyContext, rules: &RuleSet) -> Decision {
+    let mut considered = Vec::new();
+    let mut matched: Vec<(&CompiledRule, Effect, Reason)> = Vec::new();
+    let mut reserve = Vec::new();
+    for rule in rules.about(&context.tool) {
+        let Judgement { verdict, because } = judge(rule, context, &mut reserve);
+        if let Verdict::Matched(effect) = verdict {
+            matched.push((rule, effect, reason(rule, because)));
+        }
+        considered.push(Considered { rule: rule.id.clone(), kind: rule.kind, verdict, because });
+    }
+    let strongest = matched.iter().map(|(_, effect, _)| *effect).max();
+    let effect = strongest.unwrap_or(Effect::Deny);
+    matched.retain(|(_, own, _)| *own == effect);
+    let reason = matched.iter().map(|(_, _, reason)| *reason).min().unwrap_or(Reason::NoRule);
+    let hold = match effect {
+        Effect::RequireApproval => Some(hold(&matched, context.tier, rules)),
+        Effect::Allow | Effect::Deny => None,
+    };
+    if effect == Effect::Deny {
+        reserve.clear();
+    }
+    let deciding = matched.iter().map(|(rule, _, _)| rule.id.clone()).collect();
+    Decision { effect, reason, deciding, considered, hold, reserve }
+}
+
+struct Judgement {
+    verdict: Verdict,
+    because: Because,
+}
+
+/// An answer with its explanation.
+#[derive(Clone, Copy)]
+struct Finding {
+    truth: Truth,
+    because: Because,
+}
+
+impl Finding {
+    const SATISFIED: Self = Self { truth: Truth::True, because: Because::Satisfied };
+
+    fn new(truth: Truth, part: Part, when_false: Because) -> Self {
+        let because = match truth {
+            Truth::True => Because::Satisfied,
+            Truth::False => when_false,
+            Truth::Unevaluable(why) => Because::Unevaluable { part, why },
+        };
+        Self { truth, because }
+    }
+
+    /// Both; explained by what makes it false, else by what makes it unevaluable, else by the latter.
+    fn and(self, other: Self) -> Self {
+        let truth = self.truth.and(other.truth);
+        let because = match (truth, self.truth, other.truth) {
+            (Truth::False, Truth::False, _) => self.because,
+            (Truth::Unevaluable(_), Truth::Unevaluable(_), _) => self.because,
+            _ => other.because,
+        };
+        Self { truth, because }
+    }
+}
+
+fn judge(rule: &CompiledRule, context: &PolicyContext, reserve: &mut Vec<RateQuery>) -> Judgement {
+    if !rule.enabled {
+        return Judgement { verdict: Verdict::Disabled, because: Because::SwitchedOff };
+    }
+    if let Err(because) = rule.selects(context.tier, &context.principal, context.origin) {
+        return Judgement { verdict: Verdict::NotMatched, because };
+    }
+    let Finding { truth, because } = match rule.kind {
+        RuleKind::AllowTool | RuleKind::BlockTool | RuleKind::RequireApproval => {
+            hours(rule, context).and(conditions(rule, context))
+        }
+        RuleKind::InputValidation => {
+            let required = conditions(rule, context);
+            hours(rule, context).and(Finding { truth: !required.truth, because: required.because })
+        }
+        RuleKind::TokenBudget | RuleKind::RateLimit => {
+            let applies = hours(rule, context).and(conditions(rule, context));
+            let reached = limit(rule, context);
+            if applies.truth != Truth::False && reached.truth == Truth::False {
+                reserve.extend(rule.rate_query(&context.tool, &context.principal));
+            }
+            applies.and(reached)
+        }
+    };
+    let matches = match (rule.kind, truth) {
+        (_, Truth::True) => true,
+        (_, Truth::False) | (RuleKind::AllowTool, Truth::Unevaluable(_)) => false,
+        (_, Truth::Unevaluable(_)) => true,
+    };
+    let verdict = match (matches, rule.mode) {
+        (true, Mode::Enforce) => Verdict::Matched(rule.effect),
+        (true, Mode::Shadow) => Verdict::Shadow(rule.effect),
+        (false, _) => Verdict::NotMatched,
+    };
+    Judgement { verdict, because }
+}
+
+fn hours(rule: &CompiledRule, context: &PolicyContext) -> Finding {
+    rule.window.as_ref().map_or(Finding::SATISFIED, |window| {
+        Finding::new(window.is_open(&context.local_times), Part::Hours, Because::OutsideHours)
+    })
+}
+
+/// Whether all conditions hold; explained by the first that is false, else by the first that is unevaluable.
+fn conditions(rule: &CompiledRule, context: &PolicyContext) -> Finding {
+    let mut all = Finding::SATISFIED;
+    for (place, question) in (0u16..).zip(&rule.when) {
+        let truth = context.arguments.ask(question);
+        all = all.and(Finding::new(truth, Part::Condition(place), Because::ConditionFalse(place)));
+        if all.truth == Truth::False {
+            break;
+        }
+    }
+    all
+}
+
+/// Whether the limit is reached.
+fn limit(rule: &CompiledRule, context: &PolicyContext) -> Finding {
+    let (used, limit) = match rule.limiter {
+        Some(Limiter::ConversationTokens { limit }) => (Some(context.token_usage.conversation), limit),
+        Some(Limiter::CallerDayTokens { limit }) => (Some(context.token_usage.caller_day), limit),
+        Some(Limiter::Calls { limit, .. }) => (context.counters.get(&rule.id).copied(), limit),
+        None => (None, 0),
+    };
+    match used {
+        Some(used) => Finding { truth: (used >= limit).into(), because: Because::Usage { used, limit } },
+        None => {
+            let why = Why::Missing;
+            Finding {
+                truth: Truth::Unevaluable(why),
+                because: Because::Unevaluable { part: Part::Counter, why },
+            }
+        }
+    }
+}
+
+/// The reason that a matched rule gives.
+fn reason(rule: &CompiledRule, because: Because) -> Reason {
+    match (because, rule.kind) {
+        (Because::Unevaluable { .. }, _) => Reason::Unevaluable,
+        (_, RuleKind::TokenBudget) => Reason::OverBudget,
+        (_, RuleKind::RateLimit) => Reason::OverRate,
+        (
+            _,
+            RuleKind::AllowTool | RuleKind::BlockTool | RuleKind::RequireApproval | RuleKind::InputValidation,
+        ) => Reason::Rule,
+    }
+}
+
+/// The terms of all holding rules together.
+fn hold(matched: &[(&CompiledRule, Effect, Reason)], tier: Tier, rules: &RuleSet) -> Hold {
+    let defaults = rules.defaults();
+    let usual = match tier {
+        Tier::High => defaults.timeout_s.min(defaults.high_tier_timeout_s),
+        Tier::Safe | Tier::Moderate => defaults.timeout_s,
+    };
+    let terms = || matched.iter().map(|(rule, _, _)| rule.hold);
+    let mut roles: BTreeSet<Role> = terms().filter_map(|own| own.role).collect();
+    if roles.is_empty() {
+        roles.insert(Role::Approver);
+    }
+    Hold {
+        timeout_s: terms().map(|own| own.timeout_s.unwrap_or(usual)).min().unwrap_or(usual),
+        roles,
+        approvers: terms().map(|own| own.approvers).max().unwrap_or(1),
+    }
+}

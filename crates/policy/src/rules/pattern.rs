@@ -1,0 +1,123 @@
+//! Name patterns: `*` for any run of characters, everything else itself, the whole name, case-sensitive.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::names::{ServerName, ToolName, ToolRef};
+
+/// One pattern. Matching takes time linear in the name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    Any,
+    Exact(Box<str>),
+    /// What stands before, between and after the stars.
+    Stars {
+        first: Box<str>,
+        middle: Vec<Box<str>>,
+        last: Box<str>,
+    },
+}
+
+impl Pattern {
+    pub(crate) fn new(text: &str) -> Self {
+        let mut parts = text.split('*');
+        let first = parts.next().unwrap_or("");
+        let Some(last) = parts.next_back() else { return Self::Exact(first.into()) };
+        let middle: Vec<Box<str>> = parts.filter(|part| !part.is_empty()).map(Box::from).collect();
+        if first.is_empty() && middle.is_empty() && last.is_empty() {
+            Self::Any
+        } else {
+            Self::Stars { first: first.into(), middle, last: last.into() }
+        }
+    }
+
+    pub(crate) fn fits(&self, name: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Exact(text) => **text == *name,
+            Self::Stars { first, middle, last } => {
+                let inner = name.strip_prefix(&**first).and_then(|rest| rest.strip_suffix(&**last));
+                // The leftmost place of each part leaves the most room for those after it.
+                let found = inner.and_then(|inner| {
+                    middle
+                        .iter()
+                        .try_fold(inner, |rest, part| rest.split_once(&**part).map(|(_, after)| after))
+                });
+                found.is_some()
+            }
+        }
+    }
+}
+
+/// Whether one of the patterns fits; no list means all names.
+pub(super) fn any_fits(patterns: Option<&[Pattern]>, name: &str) -> bool {
+    patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.fits(name)))
+}
+
+/// Which tools a rule or tier line is about.
+#[derive(Debug, Clone)]
+pub(crate) struct Names {
+    pub(super) servers: Option<Vec<Pattern>>,
+    pub(super) tools: Option<Vec<Pattern>>,
+}
+
+impl Names {
+    pub(crate) fn fit(&self, tool: &ToolRef) -> bool {
+        any_fits(self.servers.as_deref(), tool.server().as_str())
+            && any_fits(self.tools.as_deref(), tool.tool().as_str())
+    }
+
+    /// The tools, if each is named without a star and they are few enough to index.
+    pub(super) fn exact(&self) -> Option<Vec<ToolRef>> {
+        const MAX: usize = 256;
+        let (servers, tools) = (self.servers.as_ref()?, self.tools.as_ref()?);
+        if servers.len().saturating_mul(tools.len()) > MAX {
+            return None;
+        }
+        let mut pairs = Vec::new();
+        for server in servers {
+            for tool in tools {
+                let (Pattern::Exact(server), Pattern::Exact(tool)) = (server, tool) else { return None };
+                let pair = ToolRef::new(ServerName::new(server).ok()?, ToolName::new(tool).ok()?);
+                if !pairs.contains(&pair) {
+                    pairs.push(pair);
+                }
+            }
+        }
+        Some(pairs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stars_match_whole_names_only() {
+        let cases = [
+            ("*", "", true),
+            ("*", "anything", true),
+            ("read_*", "read_", true),
+            ("read_*", "read_file", true),
+            ("read_*", "READ_x", false),
+            ("read_*", "bread_x", false),
+            ("*_file", "read_file", true),
+            ("*_file", "read_file2", false),
+            ("a*a", "a", false),
+            ("a*a", "aa", true),
+            ("a*b*c", "abc", true),
+            ("a*b*c", "axxbxxc", true),
+            ("a*b*c", "ac", false),
+            ("a*bc*c", "abcc", true),
+            ("a*bc*c", "abc", false),
+            ("**", "x", true),
+            ("a.c", "abc", false),
+            ("ä*ö", "äxö", true),
+            ("", "", true),
+            ("", "x", false),
+        ];
+        for (pattern, name, expected) in cases {
+            assert_eq!(Pattern::new(pattern).fits(name), expected, "{pattern} on {name}");
+        }
+    }
+}
