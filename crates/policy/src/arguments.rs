@@ -12,6 +12,8 @@ use serde_json::{Map, Value};
 
 use crate::condition::{Question, Truth};
 
+pub use canonical::canonical_json;
+
 /// The largest accepted arguments, in bytes, as written and in canonical form: 1 MiB.
 pub const MAX_ARGUMENTS_BYTES: usize = 1024 * 1024;
 
@@ -93,8 +95,7 @@ impl Arguments {
     }
 
     fn freeze(object: Value) -> Result<Self, ArgumentsError> {
-        let mut text = String::new();
-        canonical::write(&object, &mut text);
+        let text = canonical_json(&object);
         if text.len() > MAX_ARGUMENTS_BYTES {
             return Err(ArgumentsError::TooLarge);
         }

@@ -96,19 +96,19 @@ words! {
     /// A day of the week.
     Weekday {
         /// Monday.
-        Mon = "mon",
+        Monday = "mon",
         /// Tuesday.
-        Tue = "tue",
+        Tuesday = "tue",
         /// Wednesday.
-        Wed = "wed",
+        Wednesday = "wed",
         /// Thursday.
-        Thu = "thu",
+        Thursday = "thu",
         /// Friday.
-        Fri = "fri",
+        Friday = "fri",
         /// Saturday.
-        Sat = "sat",
+        Saturday = "sat",
         /// Sunday.
-        Sun = "sun",
+        Sunday = "sun",
     }
 }
 
@@ -117,13 +117,13 @@ impl Weekday {
     #[must_use]
     pub fn previous(self) -> Self {
         match self {
-            Self::Mon => Self::Sun,
-            Self::Tue => Self::Mon,
-            Self::Wed => Self::Tue,
-            Self::Thu => Self::Wed,
-            Self::Fri => Self::Thu,
-            Self::Sat => Self::Fri,
-            Self::Sun => Self::Sat,
+            Self::Monday => Self::Sunday,
+            Self::Tuesday => Self::Monday,
+            Self::Wednesday => Self::Tuesday,
+            Self::Thursday => Self::Wednesday,
+            Self::Friday => Self::Thursday,
+            Self::Saturday => Self::Friday,
+            Self::Sunday => Self::Saturday,
         }
     }
 }

@@ -32,7 +32,7 @@ mod rule_test;
 mod rules;
 mod text_free;
 
-pub use arguments::{Arguments, ArgumentsError, MAX_ARGUMENTS_BYTES, MAX_ARGUMENTS_DEPTH};
+pub use arguments::{Arguments, ArgumentsError, MAX_ARGUMENTS_BYTES, MAX_ARGUMENTS_DEPTH, canonical_json};
 pub use condition::{Condition, ConditionError, Elements, Op, Question, Truth, Why};
 pub use context::{
     Counters, Label, Labels, LocalTime, LocalTimes, Origin, PolicyContext, Principal, Role, Tier, Timestamp,

@@ -141,10 +141,11 @@ impl RuleSet {
         self.marks_of(tool).flat_map(|mark| mark.labels.iter().copied()).collect()
     }
 
-    /// Every time zone that a rule names: the context must hold the local time of each that exists.
+    /// Every time zone that a rule names, once each: the context must hold the local time of each that exists.
     #[must_use]
-    pub fn zones(&self) -> BTreeSet<ZoneName> {
-        self.rules.iter().filter_map(|rule| rule.window.as_ref()).map(|window| window.zone.clone()).collect()
+    pub fn zones(&self) -> Vec<ZoneName> {
+        let windows = self.rules.iter().filter_map(|rule| rule.window.as_ref());
+        windows.map(|window| &window.zone).collect::<BTreeSet<_>>().into_iter().cloned().collect()
     }
 
     /// What must be counted before the call is evaluated: each enabled rate_limit rule that selects it.

@@ -49,8 +49,16 @@ pub(super) fn normalise(value: Value, levels: usize) -> Result<Value, ArgumentsE
     })
 }
 
-/// Appends the canonical text of a value whose numbers are canonical.
-pub(super) fn write(value: &Value, out: &mut String) {
+/// The canonical text of a value, as stated on [`Arguments`](crate::Arguments): one text for one value, whatever the order
+/// of its keys and the notation of its numbers.
+#[must_use]
+pub fn canonical_json(value: &Value) -> String {
+    let mut out = String::new();
+    write(value, &mut out);
+    out
+}
+
+fn write(value: &Value, out: &mut String) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(true) => out.push_str("true"),
@@ -108,7 +116,10 @@ fn write_number(n: &Number, out: &mut String) {
     } else if let Some(whole) = n.as_i64() {
         out.push_str(&format!("{whole}"));
     } else if let Some(double) = n.as_f64() {
-        write_double(double, out);
+        match number(double).filter(|canonical| !canonical.is_f64()) {
+            Some(whole) => write_number(&whole, out),
+            None => write_double(double, out),
+        }
     }
 }
 
