@@ -203,7 +203,7 @@ pub enum Closing {
     Expired,
     /// The caller went away.
     Withdrawn,
-    /// The tool changed or went.
+    /// The tool changed or went: the approval becomes `denied` by `gateway`, the call `denied` with `tool_changed`.
     ToolChanged,
 }
 
