@@ -76,7 +76,13 @@ pub struct ActionDigest(Digest);
 impl ActionDigest {
     /// The digest of one action.
     #[must_use]
-    pub fn of(caller: &Caller, server: &Digest, tool: &ToolRef, definition: &Digest, arguments: &Arguments) -> Self {
+    pub fn of(
+        caller: &Caller,
+        server: &Digest,
+        tool: &ToolRef,
+        definition: &Digest,
+        arguments: &Arguments,
+    ) -> Self {
         Self(Digest::of(
             "sluicegate/action/1",
             &[

@@ -125,7 +125,10 @@ impl Payload {
     /// What the row commits to.
     #[must_use]
     pub fn commitment(&self) -> Digest {
-        Digest::of("sluicegate/payload/1", &[self.salt.as_bytes(), self.name.as_bytes(), self.text.as_bytes()])
+        Digest::of(
+            "sluicegate/payload/1",
+            &[self.salt.as_bytes(), self.name.as_bytes(), self.text.as_bytes()],
+        )
     }
 }
 

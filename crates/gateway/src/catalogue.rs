@@ -45,7 +45,8 @@ impl ToolDefinition {
                 .collect();
         let canonical = crate::audit::canonical_json(&Value::Object(pinned));
         let digest = Digest::of("sluicegate/definition/1", &[canonical.as_bytes()]);
-        let hint = |name: &str| definition.get("annotations").and_then(|a| a.get(name)).and_then(Value::as_bool);
+        let hint =
+            |name: &str| definition.get("annotations").and_then(|a| a.get(name)).and_then(Value::as_bool);
         let hints = Hints { destructive: hint("destructiveHint"), read_only: hint("readOnlyHint") };
         Ok(Self { tool, server, definition, hints, digest, schema })
     }

@@ -1,11 +1,10 @@
 //! The one place that reads a clock.
 
-use serde::{Deserialize, Serialize};
 use sluicegate_policy::Timestamp;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// One reading of all clocks.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Clocks {
     /// Wall clock, milliseconds since 1970.
     pub wall_ms: i64,
@@ -24,7 +23,7 @@ impl Clocks {
 }
 
 /// When something with a limit began.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stamp {
     /// The clocks at its beginning.
     pub began: Clocks,

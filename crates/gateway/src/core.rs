@@ -56,10 +56,7 @@ impl Core {
     /// Registers the call that waits for an approval, before anybody can see the approval. Ends with the guard.
     pub(crate) fn wait_for(self: &Arc<Self>, approval: ApprovalId) -> Waiting {
         let notify = Arc::new(Notify::new());
-        self.waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(approval, Arc::clone(&notify));
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(approval, Arc::clone(&notify));
         Waiting { core: Arc::clone(self), approval, notify }
     }
 

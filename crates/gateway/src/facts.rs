@@ -56,7 +56,11 @@ pub(crate) async fn judge(core: &Core, subject: &Subject) -> Result<Judged, Refu
             None => book = Some(core.rules.open(core.store(), revision).await.map_err(book_refusal)?),
         }
     }
-    Err(refusal(ReasonCode::PolicyFailed, "the rules changed faster than they could be read; the call was not run", true))
+    Err(refusal(
+        ReasonCode::PolicyFailed,
+        "the rules changed faster than they could be read; the call was not run",
+        true,
+    ))
 }
 
 fn decide(
@@ -92,7 +96,11 @@ fn decide(
         retryable: decision.reason == sluicegate_policy::Reason::OverRate,
         rules: decision.deciding.clone(),
     });
-    let reserve = rates.iter().filter(|rate| decision.reserve.iter().any(|kept| kept.rule == rate.rule)).cloned().collect();
+    let reserve = rates
+        .iter()
+        .filter(|rate| decision.reserve.iter().any(|kept| kept.rule == rate.rule))
+        .cloned()
+        .collect();
     Ok(Judged {
         read_only: book.rules.is_read_only(subject.frozen.tool()),
         refused_before: facts.refused_before,
@@ -113,15 +121,20 @@ fn tier(book: &Book, subject: &Subject) -> Tier {
 }
 
 fn rates(book: &Book, subject: &Subject) -> Vec<RateQuery> {
-    book.rules.rate_rules(subject.frozen.tool(), tier(book, subject), &subject.caller.principal, subject.origin)
+    book.rules.rate_rules(
+        subject.frozen.tool(),
+        tier(book, subject),
+        &subject.caller.principal,
+        subject.origin,
+    )
 }
 
 /// The local time in each zone that a rule names. A zone that cannot be read is left out: conditions on it are then
 /// unevaluable, which never loosens.
-fn local_times(zones: &[ZoneName], clocks: &Clocks) -> LocalTimes {
+fn local_times<'a>(zones: impl IntoIterator<Item = &'a ZoneName>, clocks: &Clocks) -> LocalTimes {
     let Ok(now) = jiff::Timestamp::from_millisecond(clocks.wall_ms) else { return LocalTimes::default() };
     zones
-        .iter()
+        .into_iter()
         .filter_map(|zone| {
             let local = now.in_tz(zone.as_str()).ok()?;
             let minutes = i32::from(local.hour()) * 60 + i32::from(local.minute());
@@ -159,7 +172,7 @@ pub(crate) fn store_refusal(error: &StoreError) -> Refusal {
 fn book_refusal(error: BookError) -> Refusal {
     match error {
         BookError::Store(error @ StoreError::Unavailable(_)) => store_refusal(&error),
-        BookError::Store(StoreError::Corrupt(_)) | BookError::Unreadable(..) => {
+        BookError::Store(StoreError::Corrupt(_)) | BookError::Unreadable { .. } => {
             tracing::error!(%error, "the rules cannot be used; the call was not run");
             unreadable("the rules cannot be read, so no call may run until an admin has mended them")
         }
@@ -169,7 +182,13 @@ fn book_refusal(error: BookError) -> Refusal {
 impl Ruling {
     /// A refusal that did not come from the rules.
     pub(crate) fn refused(refusal: Refusal) -> Self {
-        Self { revision: None, context: None, decision: None, sentence: refusal.sentence.clone(), refusal: Some(refusal) }
+        Self {
+            revision: None,
+            context: None,
+            decision: None,
+            sentence: refusal.sentence.clone(),
+            refusal: Some(refusal),
+        }
     }
 
     /// The same facts and decision, refused for another reason.

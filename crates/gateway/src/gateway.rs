@@ -8,7 +8,7 @@ use crate::call::{CallId, FrozenCall, ProposedArguments, ProposedCall, ProposedT
 use crate::catalogue::ToolCatalogue;
 use crate::clock::Clock;
 use crate::core::Core;
-use crate::facts::{Judged, Subject, judge, refusal, store_refusal};
+use crate::facts::{Subject, judge, refusal, store_refusal};
 use crate::invoke::{Attempts, Invoke, InvokeError, ToolOutput};
 use crate::outcome::{CallAnswer, ReasonCode, Refusal};
 use crate::scan::injection_phrases;
@@ -102,7 +102,9 @@ impl CallHandle {
         match (&mut self.answer).await {
             Ok(answer) => answer,
             // The task ended without an answer, which only a fault of ours can do.
-            Err(_) => unknown(self.id, ReasonCode::OutcomeLost, "the gate lost track of the call; it may have run"),
+            Err(_) => {
+                unknown(self.id, ReasonCode::OutcomeLost, "the gate lost track of the call; it may have run")
+            }
         }
     }
 }
@@ -162,14 +164,23 @@ impl Running {
 }
 
 /// The steps of one call, top to bottom.
-async fn execute(core: &Arc<Core>, id: CallId, proposed: ProposedCall, cancel: &CancellationToken) -> CallAnswer {
+async fn execute(
+    core: &Arc<Core>,
+    id: CallId,
+    proposed: ProposedCall,
+    cancel: &CancellationToken,
+) -> CallAnswer {
     crash_point!("proposed");
     let (subject, call) = match freeze(core, id, proposed) {
         Ok(frozen) => frozen,
         Err((call, refusal)) => return refuse(core, *call, Ruling::refused(refusal)).await,
     };
     let Ok(_place) = Arc::clone(&core.in_flight).try_acquire_owned() else {
-        let busy = refusal(ReasonCode::OverRate, "too many calls are in flight; try again when some have ended", true);
+        let busy = refusal(
+            ReasonCode::OverRate,
+            "too many calls are in flight; try again when some have ended",
+            true,
+        );
         return refuse(core, call, Ruling::refused(busy)).await;
     };
     for _ in 0..MAX_EVALUATIONS {
@@ -212,7 +223,11 @@ async fn execute(core: &Arc<Core>, id: CallId, proposed: ProposedCall, cancel: &
 
 /// Finds the tool, reads the arguments once and strictly, checks them against the tool's own schema, and binds it
 /// all into a call that cannot change any more.
-fn freeze(core: &Core, id: CallId, proposed: ProposedCall) -> Result<(Subject, NewCall), (Box<NewCall>, Refusal)> {
+fn freeze(
+    core: &Core,
+    id: CallId,
+    proposed: ProposedCall,
+) -> Result<(Subject, NewCall), (Box<NewCall>, Refusal)> {
     let ProposedCall { tool, arguments, caller, origin, conversation } = proposed;
     let (server, name) = match &tool {
         ProposedTool::Known(tool) => (tool.server().to_string(), tool.tool().to_string()),
@@ -241,7 +256,9 @@ fn freeze(core: &Core, id: CallId, proposed: ProposedCall) -> Result<(Subject, N
         return Err((Box::new(call), unknown));
     };
     let parsed = match arguments {
-        ProposedArguments::Absent | ProposedArguments::Json(serde_json::Value::Null) => Arguments::from_json("{}"),
+        ProposedArguments::Absent | ProposedArguments::Json(serde_json::Value::Null) => {
+            Arguments::from_json("{}")
+        }
         ProposedArguments::Json(value) => Arguments::from_value(value),
         ProposedArguments::Text(text) => Arguments::from_json(&text),
     };
@@ -278,7 +295,11 @@ fn raw(arguments: &ProposedArguments) -> String {
         ProposedArguments::Json(value) => value.to_string(),
         ProposedArguments::Text(text) => text.clone(),
     };
-    if text.len() <= MAX_RAW_ARGUMENTS { text } else { text.chars().take(MAX_RAW_ARGUMENTS / 4).chain(['…']).collect() }
+    if text.len() <= MAX_RAW_ARGUMENTS {
+        text
+    } else {
+        text.chars().take(MAX_RAW_ARGUMENTS / 4).chain(['…']).collect()
+    }
 }
 
 /// Records a refusal. If even that fails, the call is refused all the same, for that reason.
@@ -371,14 +392,20 @@ fn answer_of(id: CallId, outcome: &CallOutcome) -> CallAnswer {
             output: output.clone(),
         },
         CallOutcome::Unknown { code, sentence } => {
-            let sentence = format!("{sentence}; the tool may have run, so do not repeat the call by yourself");
+            let sentence =
+                format!("{sentence}; the tool may have run, so do not repeat the call by yourself");
             unknown(id, *code, &sentence)
         }
     }
 }
 
 fn unknown(id: CallId, code: ReasonCode, sentence: &str) -> CallAnswer {
-    CallAnswer { call: id, state: CallState::Unknown, refusal: Some(refusal(code, sentence, false)), output: None }
+    CallAnswer {
+        call: id,
+        state: CallState::Unknown,
+        refusal: Some(refusal(code, sentence, false)),
+        output: None,
+    }
 }
 
 fn not_run(id: CallId, refusal: Refusal) -> CallAnswer {
@@ -400,7 +427,11 @@ fn withdrawn() -> Refusal {
 }
 
 fn moving() -> Refusal {
-    refusal(ReasonCode::StoreUnavailable, "the facts behind the call kept moving, so it was not run; try again", true)
+    refusal(
+        ReasonCode::StoreUnavailable,
+        "the facts behind the call kept moving, so it was not run; try again",
+        true,
+    )
 }
 
 /// Writes an end that must not be lost, trying again while the store is not available. `false` when it could not be.

@@ -41,7 +41,9 @@ pub use approvals::{
     Verdict, Vote, quorum,
 };
 pub use call::{CallId, Caller, FrozenCall, ProposedArguments, ProposedCall, ProposedTool};
-pub use catalogue::{Catalogue, DefinitionError, Hints, ServerState, ServerStatus, ToolCatalogue, ToolDefinition};
+pub use catalogue::{
+    Catalogue, DefinitionError, Hints, ServerState, ServerStatus, ToolCatalogue, ToolDefinition,
+};
 pub use clock::{Clock, Clocks, ManualClock, Stamp, SystemClock};
 pub use gateway::{CallHandle, GatewaySettings, Permit, Running, ToolExecutionGateway};
 pub use invoke::{Attempts, Invoke, InvokeError, ToolOutput};
@@ -49,6 +51,7 @@ pub use outcome::{CallAnswer, ReasonCode, Refusal};
 pub use scan::injection_phrases;
 pub use state::{ApprovalStatus, CallState};
 pub use store::{
-    Begun, CallOutcome, CallStore, Closed, Closing, Expect, FactQuery, Held, NewApproval, NewCall, PolicyRevision,
-    Reconciled, RevisionId, Ruling, StoreError, StoredApproval, StoredFacts, VoteCast, VoteOutcome,
+    Begun, CallOutcome, CallStore, Closed, Closing, Expect, FactQuery, Held, NewApproval, NewCall,
+    PolicyRevision, Reconciled, RevisionId, Ruling, StoreError, StoredApproval, StoredFacts, VoteCast,
+    VoteOutcome,
 };

@@ -14,8 +14,8 @@ pub(crate) struct Book {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BookError {
     /// The revision does not compile.
-    #[error("revision {} of the policy cannot be used: {1}", .0.0)]
-    Unreadable(RevisionId, String),
+    #[error("revision {revision} of the policy cannot be used: {why}")]
+    Unreadable { revision: i64, why: String },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -43,7 +43,7 @@ impl RuleBook {
         let revision = store.policy(id).await?;
         let rules = revision.document.compile(self.defaults).map_err(|errors| {
             let first = errors.first().map(ToString::to_string).unwrap_or_default();
-            BookError::Unreadable(id, first)
+            BookError::Unreadable { revision: id.0, why: first }
         })?;
         let book = Arc::new(Book { revision: id, rules });
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);

@@ -21,9 +21,9 @@ impl fmt::Debug for Schema {
 
 impl Schema {
     pub(crate) fn compile(schema: Option<&Value>) -> Result<Self, DefinitionError> {
-        let schema = schema.filter(|schema| schema.is_object()).ok_or_else(|| {
-            DefinitionError::Schema("it is not a JSON object".to_owned())
-        })?;
+        let schema = schema
+            .filter(|schema| schema.is_object())
+            .ok_or_else(|| DefinitionError::Schema("it is not a JSON object".to_owned()))?;
         jsonschema::options()
             .with_pattern_options(PatternOptions::regex())
             .build(schema)

@@ -1,12 +1,9 @@
 //! States of a call and of an approval, and their allowed moves. Pure.
 
-use serde::{Deserialize, Serialize};
-use std::fmt;
-
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident => $word:literal,)+ }) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, serde::Serialize, serde::Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum $name { $($(#[$vmeta])* $variant,)+ }
 
@@ -27,8 +24,8 @@ macro_rules! words {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.as_str())
             }
         }
@@ -95,9 +92,16 @@ impl CallState {
         match self {
             Self::Proposed => matches!(next, Self::Denied | Self::Pending | Self::Executing),
             Self::Pending => matches!(next, Self::Denied | Self::Expired | Self::Withdrawn | Self::Approved),
-            Self::Approved => matches!(next, Self::Denied | Self::Withdrawn | Self::Pending | Self::Executing),
+            Self::Approved => {
+                matches!(next, Self::Denied | Self::Withdrawn | Self::Pending | Self::Executing)
+            }
             Self::Executing => matches!(next, Self::Completed | Self::Failed | Self::Unknown),
-            Self::Denied | Self::Expired | Self::Withdrawn | Self::Completed | Self::Failed | Self::Unknown => false,
+            Self::Denied
+            | Self::Expired
+            | Self::Withdrawn
+            | Self::Completed
+            | Self::Failed
+            | Self::Unknown => false,
         }
     }
 }

@@ -83,7 +83,9 @@ impl HeldCall<'_> {
                 match self.core.store().close(self.approval, Closing::ToolChanged).await {
                     Ok(Closed::Won) => return Err(not_run(self.id, tool_changed())),
                     Ok(Closed::Lost(_)) => {}
-                    Err(error) => tracing::error!(%error, call = %self.id, "an approval could not be closed yet"),
+                    Err(error) => {
+                        tracing::error!(%error, call = %self.id, "an approval could not be closed yet")
+                    }
                 }
             }
             if looked {
@@ -141,7 +143,12 @@ impl HeldCall<'_> {
                 }
             }
             let call = frozen.clone().marked_read_only(judged.read_only);
-            let begun = self.core.store().begin_approved(self.approval, frozen.action(), judged.ruling, judged.expect);
+            let begun = self.core.store().begin_approved(
+                self.approval,
+                frozen.action(),
+                judged.ruling,
+                judged.expect,
+            );
             match begun.await {
                 Ok(Begun::Started) => return Some(run(self.core, call, cancel).await),
                 Ok(Begun::Moved) => {}
@@ -191,9 +198,12 @@ impl HeldCall<'_> {
         }
         match lost {
             Some(record) => self.ended(&record),
-            None => {
-                CallAnswer { call: self.id, state: CallState::Withdrawn, refusal: Some(withdrawn()), output: None }
-            }
+            None => CallAnswer {
+                call: self.id,
+                state: CallState::Withdrawn,
+                refusal: Some(withdrawn()),
+                output: None,
+            },
         }
     }
 
@@ -226,8 +236,9 @@ fn ending(record: &StoredApproval) -> (CallState, Refusal) {
             (CallState::Expired, refusal(ReasonCode::Expired, sentence, true))
         }
         ApprovalStatus::Withdrawn => (CallState::Withdrawn, withdrawn()),
-        ApprovalStatus::Pending | ApprovalStatus::Approved | ApprovalStatus::Consumed | ApprovalStatus::Void => {
-            (CallState::Denied, moving())
-        }
+        ApprovalStatus::Pending
+        | ApprovalStatus::Approved
+        | ApprovalStatus::Consumed
+        | ApprovalStatus::Void => (CallState::Denied, moving()),
     }
 }

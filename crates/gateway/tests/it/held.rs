@@ -11,7 +11,8 @@ async fn an_approved_call_runs_once_and_the_approval_is_spent() {
     let held = house.held().await;
     assert_eq!(house.world.effects(), 0);
     let approver = House::approver("admin");
-    let resolved = house.approvals.resolve(&approver, held.id, held.version, Verdict::Approve, None).await.unwrap();
+    let resolved =
+        house.approvals.resolve(&approver, held.id, held.version, Verdict::Approve, None).await.unwrap();
     assert!(matches!(resolved, Resolved::Decided(record) if record.status == ApprovalStatus::Approved));
     let answer = call.outcome().await;
     assert_eq!((answer.state, house.world.effects()), (CallState::Completed, 1));
@@ -20,15 +21,18 @@ async fn an_approved_call_runs_once_and_the_approval_is_spent() {
     assert_eq!((record.status, record.decided_by.as_deref()), (ApprovalStatus::Consumed, Some("admin")));
     let story = house.store.call_reader().call(answer.call).await.unwrap().unwrap();
     let kinds: Vec<&str> = story.audit.iter().map(|row| row.kind.as_str()).collect();
-    assert_eq!(kinds, [
-        "tool_requested",
-        "policy_decided",
-        "approval_required",
-        "approval_decided",
-        "policy_decided",
-        "execution_started",
-        "execution_completed",
-    ]);
+    assert_eq!(
+        kinds,
+        [
+            "tool_requested",
+            "policy_decided",
+            "approval_required",
+            "approval_decided",
+            "policy_decided",
+            "execution_started",
+            "execution_completed",
+        ]
+    );
 }
 
 /// The kind: no memory of refusals lets a model ask until the person gives in.
@@ -38,7 +42,11 @@ async fn f29_the_same_call_after_a_refusal_is_refused_by_itself() {
     let call = house.call("write", json!({"path": "a"}));
     let held = house.held().await;
     let note = Some("not this file".to_owned());
-    house.approvals.resolve(&House::approver("admin"), held.id, held.version, Verdict::Deny, note).await.unwrap();
+    house
+        .approvals
+        .resolve(&House::approver("admin"), held.id, held.version, Verdict::Deny, note)
+        .await
+        .unwrap();
     let refusal = call.outcome().await.refusal.unwrap();
     assert_eq!(refusal.code, ReasonCode::DeniedByPerson);
     assert!(refusal.sentence.contains("not this file"));
@@ -57,11 +65,16 @@ async fn a_rule_edited_while_an_approval_is_pending_beats_the_approval() {
     let call = house.call("write", json!({"path": "a"}));
     let held = house.held().await;
     let mut stricter = rules();
-    stricter["rules"].as_array_mut().unwrap().push(
-        json!({"id": "freeze", "kind": "block_tool", "match": {"server": "files", "tool": "write"}}),
-    );
+    stricter["rules"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"id": "freeze", "kind": "block_tool", "match": {"server": "files", "tool": "write"}}));
     house.set_rules(stricter).await;
-    house.approvals.resolve(&House::approver("admin"), held.id, held.version, Verdict::Approve, None).await.unwrap();
+    house
+        .approvals
+        .resolve(&House::approver("admin"), held.id, held.version, Verdict::Approve, None)
+        .await
+        .unwrap();
     let answer = call.outcome().await;
     assert_eq!((answer.state, house.world.effects()), (CallState::Denied, 0));
     assert_eq!(answer.refusal.unwrap().rules[0].as_str(), "freeze");
@@ -75,11 +88,16 @@ async fn an_unrelated_edit_does_not_disturb_a_held_call() {
     let call = house.call("write", json!({"path": "a"}));
     let held = house.held().await;
     let mut other = rules();
-    other["rules"].as_array_mut().unwrap().push(
-        json!({"id": "unrelated", "kind": "block_tool", "match": {"server": "files", "tool": "move"}}),
-    );
+    other["rules"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"id": "unrelated", "kind": "block_tool", "match": {"server": "files", "tool": "move"}}));
     house.set_rules(other).await;
-    house.approvals.resolve(&House::approver("admin"), held.id, held.version, Verdict::Approve, None).await.unwrap();
+    house
+        .approvals
+        .resolve(&House::approver("admin"), held.id, held.version, Verdict::Approve, None)
+        .await
+        .unwrap();
     assert_eq!((call.outcome().await.state, house.world.effects()), (CallState::Completed, 1));
 }
 
@@ -103,9 +121,15 @@ async fn rules_that_ask_for_more_people_send_the_call_back_for_the_rest() {
     };
     assert_eq!((again.terms.approvers, house.world.effects()), (2, 0));
     // Whoever asked does not count where two are needed.
-    let own = house.approvals.resolve(&House::approver("admin"), again.id, again.version, Verdict::Approve, None).await;
+    let own = house
+        .approvals
+        .resolve(&House::approver("admin"), again.id, again.version, Verdict::Approve, None)
+        .await;
     assert!(matches!(own, Err(ResolveError::NotAllowed(..))), "{own:?}");
-    let old = house.approvals.resolve(&House::approver("third"), again.id, held.version, Verdict::Approve, None).await;
+    let old = house
+        .approvals
+        .resolve(&House::approver("third"), again.id, held.version, Verdict::Approve, None)
+        .await;
     assert!(matches!(old, Err(ResolveError::Stale(_))), "{old:?}");
     let third = House::approver("third");
     house.approvals.resolve(&third, again.id, again.version, Verdict::Approve, None).await.unwrap();
@@ -115,14 +139,18 @@ async fn rules_that_ask_for_more_people_send_the_call_back_for_the_rest() {
 #[tokio::test]
 async fn three_clocks_end_an_approval_and_none_lengthens_it() {
     // Time goes on; the wall clock is stepped past the deadline; it is stepped back before the beginning.
-    let moves: [fn(&House); 3] =
-        [|house| house.clock.advance(300_000), |house| house.clock.step_wall(300_000), |house| house.clock.step_wall(-1)];
+    let moves: [fn(&House); 3] = [
+        |house| house.clock.advance(300_000),
+        |house| house.clock.step_wall(300_000),
+        |house| house.clock.step_wall(-1),
+    ];
     for change in moves {
         let house = House::new().await;
         let call = house.call("write", json!({"path": "a"}));
         let held = house.held().await;
         change(&house);
-        let late = house.approvals.resolve(&House::approver("admin"), held.id, held.version, Verdict::Approve, None);
+        let late =
+            house.approvals.resolve(&House::approver("admin"), held.id, held.version, Verdict::Approve, None);
         match late.await {
             Err(ResolveError::Expired(_) | ResolveError::AlreadyDecided(_)) => {}
             other => panic!("{other:?}"),
@@ -135,7 +163,11 @@ async fn three_clocks_end_an_approval_and_none_lengthens_it() {
     let call = house.call("write", json!({"path": "a"}));
     let held = house.held().await;
     house.clock.advance(299_999);
-    house.approvals.resolve(&House::approver("admin"), held.id, held.version, Verdict::Approve, None).await.unwrap();
+    house
+        .approvals
+        .resolve(&House::approver("admin"), held.id, held.version, Verdict::Approve, None)
+        .await
+        .unwrap();
     assert_eq!(call.outcome().await.state, CallState::Completed);
 }
 
@@ -146,7 +178,10 @@ async fn f13_f24_a_tool_that_changes_while_its_call_is_held_closes_the_approval(
     let call = house.call("write", json!({"path": "a"}));
     let held = house.held().await;
     house.world.describe("a tool that does something else");
-    let late = house.approvals.resolve(&House::approver("admin"), held.id, held.version, Verdict::Approve, None).await;
+    let late = house
+        .approvals
+        .resolve(&House::approver("admin"), held.id, held.version, Verdict::Approve, None)
+        .await;
     let answer = call.outcome().await;
     assert_eq!((answer.state, house.world.effects()), (CallState::Denied, 0), "{late:?}");
     assert_eq!(answer.refusal.unwrap().code, ReasonCode::ToolChanged);
@@ -159,13 +194,20 @@ async fn f25_a_row_altered_by_hand_between_question_and_answer_is_not_run() {
     let call = house.call("write", json!({"path": "a"}));
     let held = house.held().await;
     let path = house.folder.path().join("gate.db");
-    house.store.testing_execute(&format!(
-        "UPDATE approvals SET action = '{}' WHERE id = '{}'",
-        "0".repeat(64),
-        held.id
-    )).await;
+    house
+        .store
+        .testing_execute(&format!(
+            "UPDATE approvals SET action = '{}' WHERE id = '{}'",
+            "0".repeat(64),
+            held.id
+        ))
+        .await;
     drop(path);
-    house.approvals.resolve(&House::approver("admin"), held.id, held.version, Verdict::Approve, None).await.unwrap();
+    house
+        .approvals
+        .resolve(&House::approver("admin"), held.id, held.version, Verdict::Approve, None)
+        .await
+        .unwrap();
     let answer = call.outcome().await;
     assert_ne!(answer.state, CallState::Completed);
     assert_eq!(house.world.effects(), 0);
@@ -182,7 +224,10 @@ async fn f21_a_caller_who_leaves_takes_the_approval_along() {
     while !house.store.call_reader().pending().await.unwrap().is_empty() {
         feed.recv().await.unwrap();
     }
-    let late = house.approvals.resolve(&House::approver("admin"), held.id, held.version, Verdict::Approve, None).await;
+    let late = house
+        .approvals
+        .resolve(&House::approver("admin"), held.id, held.version, Verdict::Approve, None)
+        .await;
     let Err(ResolveError::AlreadyDecided(record)) = late else { panic!("{late:?}") };
     assert_eq!((record.status, house.world.effects()), (ApprovalStatus::Withdrawn, 0));
 }

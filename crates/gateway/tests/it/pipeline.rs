@@ -46,7 +46,8 @@ async fn an_unknown_tool_is_recorded_and_refused_and_never_a_near_match() {
         let story = house.store.call_reader().call(answer.call).await.unwrap().unwrap();
         assert_eq!((story.call.server.as_str(), story.call.tool.as_str()), ("", name));
     }
-    let gone = house.gateway.execute_tool(proposed(ProposedTool::Known(tool("erase")), ProposedArguments::Absent));
+    let gone =
+        house.gateway.execute_tool(proposed(ProposedTool::Known(tool("erase")), ProposedArguments::Absent));
     assert_eq!(code(&gone.outcome().await), Some(ReasonCode::UnknownTool));
     assert_eq!(house.world.effects(), 0);
 }
@@ -85,7 +86,8 @@ async fn f17_absent_and_null_arguments_are_empty_and_other_shapes_are_refused() 
 async fn each_way_of_losing_an_answer_has_its_own_end() {
     let house = House::new().await;
     let mut rules = rules();
-    rules["rules"][1] = json!({"id": "write", "kind": "allow_tool", "match": {"server": "files", "tool": "write"}});
+    rules["rules"][1] =
+        json!({"id": "write", "kind": "allow_tool", "match": {"server": "files", "tool": "write"}});
     house.set_rules(rules).await;
     for (script, name, state, reason) in [
         (Script::ToolError, "write", CallState::Failed, ReasonCode::ToolError),
@@ -167,7 +169,8 @@ async fn fifty_parallel_calls_against_a_limit_of_ten_let_ten_through() {
         "limit": {"calls": 10, "window": "1h", "per": "caller"},
     }));
     house.set_rules(limited).await;
-    let calls: Vec<_> = (0..50).map(|n| house.call("read", json!({"path": format!("{n}")})).outcome()).collect();
+    let calls: Vec<_> =
+        (0..50).map(|n| house.call("read", json!({"path": format!("{n}")})).outcome()).collect();
     let answers = futures::future::join_all(calls).await;
     let ran = answers.iter().filter(|answer| answer.state == CallState::Completed).count();
     let over = answers.iter().filter(|answer| code(answer) == Some(ReasonCode::OverRate)).count();

@@ -19,11 +19,17 @@ async fn f26_two_hundred_rounds_have_one_winner_each() {
         };
         let clock = house.clock.clone();
         let (approve, deny) = match round % 4 {
-            0 => tokio::join!(tokio::spawn(answer("one", Verdict::Approve)), tokio::spawn(answer("two", Verdict::Deny))),
+            0 => tokio::join!(
+                tokio::spawn(answer("one", Verdict::Approve)),
+                tokio::spawn(answer("two", Verdict::Deny))
+            ),
             1 => {
                 clock.advance(299_999);
                 let race = tokio::spawn(async move { clock.advance(1) });
-                let both = tokio::join!(tokio::spawn(answer("one", Verdict::Approve)), tokio::spawn(answer("two", Verdict::Deny)));
+                let both = tokio::join!(
+                    tokio::spawn(answer("one", Verdict::Approve)),
+                    tokio::spawn(answer("two", Verdict::Deny))
+                );
                 race.await.unwrap();
                 both
             }
@@ -32,7 +38,10 @@ async fn f26_two_hundred_rounds_have_one_winner_each() {
                 call.cancel();
                 tokio::join!(approve, tokio::spawn(answer("two", Verdict::Deny)))
             }
-            _ => tokio::join!(tokio::spawn(answer("one", Verdict::Approve)), tokio::spawn(answer("two", Verdict::Approve))),
+            _ => tokio::join!(
+                tokio::spawn(answer("one", Verdict::Approve)),
+                tokio::spawn(answer("two", Verdict::Approve))
+            ),
         };
         let winners = [approve.unwrap(), deny.unwrap()]
             .into_iter()
@@ -52,7 +61,11 @@ async fn f26_two_hundred_rounds_have_one_winner_each() {
             other => panic!("round {round}: {other}"),
         };
         let void = status == ApprovalStatus::Void && answer.state == CallState::Withdrawn;
-        assert!((ran, status) == expected || (ran == 0 && void), "round {round}: {ran} {status} {}", answer.state);
+        assert!(
+            (ran, status) == expected || (ran == 0 && void),
+            "round {round}: {ran} {status} {}",
+            answer.state
+        );
         *seen.entry(answer.state).or_default() += 1;
     }
     assert!(seen.len() >= 2, "the rounds should end in more than one way: {seen:?}");

@@ -3,12 +3,13 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use sluicegate_gateway::{
-    Approvals, Approver, Attempts, CallHandle, Caller, Catalogue, Digest, GatewaySettings, Invoke, InvokeError,
-    ManualClock, Permit, PersonId, ProposedArguments, ProposedCall, ProposedTool, Running, ToolCatalogue,
-    ToolDefinition, ToolExecutionGateway, ToolOutput,
+    Approvals, Approver, Attempts, CallHandle, Caller, Catalogue, Digest, GatewaySettings, Invoke,
+    InvokeError, ManualClock, Permit, PersonId, ProposedArguments, ProposedCall, ProposedTool, Running,
+    ToolCatalogue, ToolDefinition, ToolExecutionGateway, ToolOutput,
 };
 use sluicegate_policy::{
-    ApprovalDefaults, CallerId, ConversationId, Origin, PolicyDocument, Principal, Role, ServerName, ToolName, ToolRef,
+    ApprovalDefaults, CallerId, ConversationId, Origin, PolicyDocument, Principal, Role, ServerName,
+    ToolName, ToolRef,
 };
 use sluicegate_store::{OpenOptions, Store};
 use std::sync::Arc;
@@ -186,7 +187,8 @@ impl House {
     }
 
     pub(crate) fn call(&self, name: &str, arguments: Value) -> CallHandle {
-        self.gateway.execute_tool(proposed(ProposedTool::Known(tool(name)), ProposedArguments::Json(arguments)))
+        self.gateway
+            .execute_tool(proposed(ProposedTool::Known(tool(name)), ProposedArguments::Json(arguments)))
     }
 
     /// Waits until exactly one call is held and gives its approval.
