@@ -97,6 +97,20 @@ impl CallHandle {
         self.cancel.cancel();
     }
 
+    /// Waits for the end; when `unwanted` comes first, cancels and waits on for the end that this leads to.
+    pub async fn outcome_or_cancel(self, unwanted: impl Future<Output = ()>) -> CallAnswer {
+        let cancel = self.cancel.clone();
+        let outcome = std::pin::pin!(self.outcome());
+        let unwanted = std::pin::pin!(unwanted);
+        match futures::future::select(outcome, unwanted).await {
+            futures::future::Either::Left((answer, _)) => answer,
+            futures::future::Either::Right(((), outcome)) => {
+                cancel.cancel();
+                outcome.await
+            }
+        }
+    }
+
     /// Waits for the end, which is durable when this returns.
     pub async fn outcome(mut self) -> CallAnswer {
         match (&mut self.answer).await {
