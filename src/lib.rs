@@ -1,2 +1,3 @@
+pub mod agent;
 pub mod conversation;
 pub mod llm;

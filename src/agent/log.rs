@@ -1,0 +1,71 @@
+//! Port: what the agent needs of durable storage. It can append and read; it can decide nothing.
+
+use crate::agent::entry::Entry;
+use crate::conversation::Usage;
+use async_trait::async_trait;
+use sluicegate_gateway::audit::AuditEvent;
+use sluicegate_gateway::{CallId, CallState, Caller, PersonId, StoreError};
+use sluicegate_policy::{ConversationId, PolicyDocument, TokenUsage};
+
+/// A conversation as the agent needs to know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conversation {
+    /// Whose it is.
+    pub owner: PersonId,
+    /// Name of the provider that answers in it.
+    pub provider: String,
+    /// The model asked there.
+    pub model: String,
+}
+
+/// Durable storage of conversations. When a method that writes returns `Ok`, it is on disk.
+#[async_trait]
+pub trait ConversationLog: Send + Sync + std::fmt::Debug + 'static {
+    /// The conversation; `None` if there is none of that id.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    async fn conversation(&self, id: &ConversationId) -> Result<Option<Conversation>, StoreError>;
+
+    /// Its transcript, oldest first.
+    ///
+    /// # Errors
+    /// When it cannot be read, or an entry of it makes no sense.
+    async fn entries(&self, id: &ConversationId) -> Result<Vec<Entry>, StoreError>;
+
+    /// Appends to the transcript; gives the entry's position, which rises.
+    ///
+    /// # Errors
+    /// When it could not be written: then it is not there.
+    async fn append(&self, id: &ConversationId, entry: &Entry) -> Result<i64, StoreError>;
+
+    /// Counts tokens to the conversation and to the caller's day.
+    ///
+    /// # Errors
+    /// When it could not be written: then nothing is counted.
+    async fn add_usage(&self, id: &ConversationId, caller: &Caller, usage: &Usage) -> Result<(), StoreError>;
+
+    /// Tokens counted so far.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    async fn usage(&self, id: &ConversationId, caller: &Caller) -> Result<TokenUsage, StoreError>;
+
+    /// The rules of this moment; `None` while there are none.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    async fn rules(&self) -> Result<Option<PolicyDocument>, StoreError>;
+
+    /// How a call stands; `None` if there is none of that id.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    async fn call_state(&self, call: CallId) -> Result<Option<CallState>, StoreError>;
+
+    /// Adds to the audit trail.
+    ///
+    /// # Errors
+    /// When it could not be written.
+    async fn record(&self, event: AuditEvent) -> Result<(), StoreError>;
+}

@@ -1,0 +1,164 @@
+//! How a turn begins.
+
+use super::driver::Driver;
+use super::entry::{Entry, call_ids, history, open_calls, repair};
+use super::live::Place;
+use super::report::{TurnError, TurnReport};
+use super::{MOST_TEXT, Parts};
+use crate::conversation::Message;
+use sluicegate_gateway::{Caller, PersonId, StoreError};
+use sluicegate_policy::{CallerId, ConversationId, Principal, Role};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::{oneshot, watch};
+
+/// A turn that runs.
+#[derive(Debug)]
+pub struct TurnStarted {
+    /// Position of the person's message in the transcript.
+    pub position: i64,
+    report: watch::Receiver<Option<TurnReport>>,
+}
+
+impl TurnStarted {
+    /// Waits for the turn's end; `None` if it died without a report. Going away does not stop it.
+    pub async fn finished(self) -> Option<TurnReport> {
+        reported(self.report).await
+    }
+}
+
+pub(super) async fn reported(mut report: watch::Receiver<Option<TurnReport>>) -> Option<TurnReport> {
+    let report = report.wait_for(Option::is_some).await.ok()?;
+    report.clone()
+}
+
+/// Why a turn did not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is no such conversation, or it is another person's.
+    #[error("there is no such conversation")]
+    UnknownConversation,
+    /// The person may not chat.
+    #[error("chatting takes the role approver or admin")]
+    NotAllowed,
+    /// The message is empty.
+    #[error("the message is empty")]
+    Empty,
+    /// The message is too long.
+    #[error("the message has {bytes} bytes; at most {MOST_TEXT} are taken, so split it or put it into a file")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// A turn is running in this conversation.
+    #[error("the agent is still answering here; wait for it or stop it")]
+    Running,
+    /// As many turns are running as may.
+    #[error("too many conversations are being answered at the moment; try again soon")]
+    TooMany,
+    /// The product is shutting down.
+    #[error("the product is shutting down")]
+    ShuttingDown,
+    /// The store could not be read or written.
+    #[error("the conversation could not be read or written: {0}")]
+    Store(#[from] StoreError),
+}
+
+/// What the gate and the rules know of a chatting person.
+fn caller(person: &PersonId, role: Role) -> Option<Caller> {
+    let caller = CallerId::new(&format!("chat:{person}")).ok()?;
+    Some(Caller { principal: Principal { caller, role }, owner: person.clone() })
+}
+
+pub(super) async fn start(
+    parts: &Arc<Parts>,
+    conversation: &ConversationId,
+    person: &PersonId,
+    role: Role,
+    text: &str,
+) -> Result<TurnStarted, StartError> {
+    if !matches!(role, Role::Approver | Role::Admin) {
+        return Err(StartError::NotAllowed);
+    }
+    let caller = caller(person, role).ok_or(StartError::NotAllowed)?;
+    if text.trim().is_empty() {
+        return Err(StartError::Empty);
+    }
+    if text.len() > MOST_TEXT {
+        return Err(StartError::TooLong { bytes: text.len() });
+    }
+    if parts.stopping.is_cancelled() {
+        return Err(StartError::ShuttingDown);
+    }
+    let of_many = Arc::clone(&parts.places).try_acquire_owned().map_err(|_| StartError::TooMany)?;
+    let stop = parts.stopping.child_token();
+    let place = parts.rooms.room(conversation).take(stop, of_many).ok_or(StartError::Running)?;
+    let report = place.reported();
+
+    // In a task from here on: a person who goes away in this moment must not leave half a turn behind.
+    let (send, begun) = oneshot::channel();
+    let (parts, conversation, text) = (Arc::clone(parts), conversation.clone(), text.to_owned());
+    let tasks = parts.tasks.clone();
+    tasks.spawn(async move {
+        let begun = begin(&parts, &place, &conversation, &caller, text).await;
+        let (answer, driver) = match begun {
+            Ok(Begun { position, provider, history }) => {
+                let driver = Driver::new(parts, place, conversation, caller, provider, history);
+                (Ok(position), Some(driver))
+            }
+            Err(error) => {
+                // Before the answer: the person may try again at once.
+                drop(place);
+                (Err(error), None)
+            }
+        };
+        // The receiver is gone when the person is; the turn runs all the same.
+        send.send(answer).ok();
+        if let Some(driver) = driver {
+            driver.run().await;
+        }
+    });
+    match begun.await {
+        Ok(answer) => Ok(TurnStarted { position: answer?, report }),
+        Err(_) => Err(StartError::ShuttingDown),
+    }
+}
+
+/// A transcript that is ready for a model.
+struct Begun {
+    position: i64,
+    provider: Result<Arc<dyn crate::llm::LlmProvider>, TurnError>,
+    history: Vec<Message>,
+}
+
+/// Mends what an earlier process left open, then appends the person's message.
+async fn begin(
+    parts: &Parts,
+    place: &Place,
+    conversation: &ConversationId,
+    caller: &Caller,
+    text: String,
+) -> Result<Begun, StartError> {
+    let found = parts.log.conversation(conversation).await?.filter(|found| found.owner == caller.owner);
+    let found = found.ok_or(StartError::UnknownConversation)?;
+    let mut entries = parts.log.entries(conversation).await?;
+    let mut states = BTreeMap::new();
+    let ids = call_ids(&entries);
+    for call in open_calls(&entries).iter().filter_map(|call| ids.get(&call.key)) {
+        if let Some(state) = parts.log.call_state(*call).await? {
+            states.insert(*call, state);
+        }
+    }
+    let mut position = 0;
+    let said = Entry::Said(Message::User { text });
+    for entry in repair(&entries, &states).into_iter().chain([said]) {
+        position = parts.log.append(conversation, &entry).await?;
+        place.room.appended(position, &entry);
+        entries.push(entry);
+    }
+    let provider = parts
+        .models
+        .provider(&found.provider, &found.model)
+        .map_err(|error| TurnError::no_provider(error.to_string()));
+    Ok(Begun { position, provider, history: history(&entries) })
+}
