@@ -1,3 +1,4 @@
 pub mod agent;
 pub mod conversation;
 pub mod llm;
+pub mod web;

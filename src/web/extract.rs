@@ -1,0 +1,117 @@
+//! Our own extractors: whatever cannot be read ends in a page that says so, never in a bare status.
+
+use super::error::WebError;
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+
+/// The fields of a form, sent as forms are sent.
+#[derive(Debug)]
+pub(crate) struct Form<T>(pub(crate) T);
+
+/// The fields of a query.
+#[derive(Debug)]
+pub(crate) struct Query<T>(pub(crate) T);
+
+/// The variable parts of an address.
+#[derive(Debug)]
+pub(crate) struct Path<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
+    type Rejection = WebError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, WebError> {
+        let kind = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        if !kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+            return Err(WebError::NotAForm);
+        }
+        let (parts, body) = request.into_parts();
+        let bytes = Bytes::from_request(Request::from_parts(parts.clone(), body), state).await.map_err(|rejection| {
+            match rejection.status() {
+                StatusCode::PAYLOAD_TOO_LARGE => WebError::TooLarge,
+                _ => WebError::Invalid("the form did not arrive whole".to_owned()),
+            }
+        })?;
+        readable(&bytes)?;
+        let request = Request::from_parts(parts, Body::from(bytes));
+        match axum::Form::from_request(request, state).await {
+            Ok(axum::Form(fields)) => Ok(Self(fields)),
+            Err(rejection) => Err(WebError::Invalid(format!("the form cannot be read: {}", rejection.body_text()))),
+        }
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = WebError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, WebError> {
+        readable(parts.uri.query().unwrap_or_default().as_bytes())?;
+        match axum::extract::Query::from_request_parts(parts, state).await {
+            Ok(axum::extract::Query(fields)) => Ok(Self(fields)),
+            Err(rejection) => Err(WebError::Invalid(format!("the address cannot be read: {}", rejection.body_text()))),
+        }
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
+    type Rejection = WebError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, WebError> {
+        match axum::extract::Path::from_request_parts(parts, state).await {
+            Ok(axum::extract::Path(fields)) => Ok(Self(fields)),
+            Err(_) => Err(WebError::NotFound),
+        }
+    }
+}
+
+/// Whether percent-encoded text is UTF-8. Checked, because the parser behind would silently replace what is not.
+fn readable(encoded: &[u8]) -> Result<(), WebError> {
+    let mut decoded = Vec::with_capacity(encoded.len());
+    let mut rest = encoded;
+    while let Some((first, after)) = rest.split_first() {
+        rest = match (first, after) {
+            (b'%', [high, low, tail @ ..]) => match (hex(*high), hex(*low)) {
+                (Some(high), Some(low)) => {
+                    decoded.push(high.wrapping_mul(16).wrapping_add(low));
+                    tail
+                }
+                _ => after,
+            },
+            (byte, after) => {
+                decoded.push(*byte);
+                after
+            }
+        };
+    }
+    match std::str::from_utf8(&decoded) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(WebError::Invalid(format!(
+            "what was sent is not UTF-8 text (byte {} of {})",
+            error.valid_up_to().saturating_add(1),
+            decoded.len()
+        ))),
+    }
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_is_not_utf8_is_refused_and_not_repaired() {
+        for fine in ["", "a=b", "a=%C3%A9&b=%", "a=%zz", "a=caf\u{e9}"] {
+            assert!(readable(fine.as_bytes()).is_ok(), "{fine}");
+        }
+        for broken in [&b"a=%C3"[..], b"a=%FF", b"a=\xFF", b"a=%ED%A0%80"] {
+            assert!(matches!(readable(broken), Err(WebError::Invalid(_))), "{broken:?}");
+        }
+    }
+}
