@@ -80,7 +80,8 @@ impl Store {
         Self::start(&path, options, clock, Some(lock)).await
     }
 
-    /// Opens a store for a command-line tool, beside a server or alone. Creates it if it is not there.
+    /// Opens a store beside a server or alone, as command-line tools do. Creates it if it is not there. Needs a tokio
+    /// runtime.
     ///
     /// # Errors
     /// [`OpenError`] in one line with what to do.

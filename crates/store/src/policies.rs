@@ -153,8 +153,8 @@ impl Policies {
         Ok(Page::cut(rows, limit, |last| last.revision.id.0))
     }
 
-    /// Adds a revision, if the current one is still the one that was edited (`None`: there is none yet). The document
-    /// must have been checked: what does not compile denies every call.
+    /// Adds a revision, if the current one is still the expected one: `None` expects nothing, and revision 0 that there
+    /// is none yet. The document must have been checked: one that does not compile denies every call.
     ///
     /// # Errors
     /// When it could not be recorded.
@@ -200,7 +200,8 @@ async fn append(
     expected: Option<RevisionId>,
 ) -> Result<PolicyAppended, StoreError> {
     let present = current(tx.conn()).await?;
-    if present != expected {
+    let number = present.map_or(0, |id| id.0);
+    if expected.is_some_and(|expected| expected.0 != number) {
         return Ok(PolicyAppended::Conflict(present));
     }
     let previous = match present {
@@ -208,7 +209,7 @@ async fn append(
         Some(id) => entry(tx.conn(), id).await.ok().flatten(),
         None => None,
     };
-    let id = RevisionId(present.map_or(0, |id| id.0).saturating_add(1));
+    let id = RevisionId(number.saturating_add(1));
     let digest = digest_of(new.document)?;
     let now = tx.now_ms();
     sqlx::query(
