@@ -17,15 +17,15 @@ pub mod turn;
 
 pub use entry::{Entry, Note, NoteKind};
 pub use live::{CallView, Live, TurnView};
-pub use log::{Conversation, ConversationLog};
+pub use log::{Conversation, ConversationLog, StoreLog};
 pub use models::{ModelChoice, Models, NoProvider, Source};
 pub use report::{CallReport, TurnError, TurnReport};
 pub use start::{StartError, TurnStarted};
 pub use turn::TurnEnd;
 
 use budget::Reservations;
-use live::Rooms;
-use sluicegate_gateway::{PersonId, ToolExecutionGateway};
+use live::{BrokenOff, Rooms};
+use sluicegate_gateway::{PersonId, StoreError, ToolExecutionGateway};
 use sluicegate_policy::{ConversationId, Role};
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,6 +84,7 @@ struct Parts {
     models: Models,
     settings: AgentSettings,
     reservations: Reservations,
+    broken: BrokenOff,
     rooms: Rooms,
     places: Arc<Semaphore>,
     tasks: TaskTracker,
@@ -107,6 +108,7 @@ impl AgentHandle {
                 log,
                 models,
                 reservations: Reservations::default(),
+                broken: BrokenOff::default(),
                 rooms: Rooms::default(),
                 places: Arc::new(Semaphore::new(settings.most_running)),
                 tasks: TaskTracker::new(),
@@ -120,6 +122,16 @@ impl AgentHandle {
     #[must_use]
     pub fn models(&self) -> &Models {
         &self.parts.models
+    }
+
+    /// Mends the conversations whose turn an earlier process left without an end: each open call is answered, and the
+    /// transcript says so. To be called at start-up, after the gateway has settled its calls and before any traffic.
+    /// How many turns there were.
+    ///
+    /// # Errors
+    /// When a transcript could not be read or written.
+    pub async fn recover(&self) -> Result<usize, StoreError> {
+        start::recover(&self.parts).await
     }
 
     /// Begins a turn with a person's message. When this returns, the message is in the transcript and the turn runs,

@@ -27,9 +27,11 @@ use tokio::time::Instant;
 pub(crate) struct Driver {
     parts: Arc<Parts>,
     place: Place,
+    turn: Turn,
     conversation: ConversationId,
     caller: Caller,
     provider: Result<Arc<dyn LlmProvider>, TurnError>,
+    system: Arc<str>,
     history: Vec<Message>,
     /// What the model will be asked, or is being asked; its names are those of the present calls.
     question: Arc<Question>,
@@ -42,6 +44,23 @@ pub(crate) struct Driver {
     usage: Usage,
     note: Option<String>,
     error: Option<TurnError>,
+}
+
+/// A turn as the transcript knows it.
+pub(crate) struct Turn {
+    /// Its id.
+    pub(crate) id: String,
+    /// Position of the last entry of the transcript.
+    pub(crate) last: i64,
+}
+
+/// What a turn begins with.
+pub(crate) struct Opening {
+    pub(crate) conversation: ConversationId,
+    pub(crate) caller: Caller,
+    pub(crate) provider: Result<Arc<dyn LlmProvider>, TurnError>,
+    pub(crate) system: String,
+    pub(crate) history: Vec<Message>,
 }
 
 /// How far Stop has come.
@@ -60,21 +79,17 @@ enum Done {
 }
 
 impl Driver {
-    /// A turn whose person's message is the last of `history`.
-    pub(crate) fn new(
-        parts: Arc<Parts>,
-        place: Place,
-        conversation: ConversationId,
-        caller: Caller,
-        provider: Result<Arc<dyn LlmProvider>, TurnError>,
-        history: Vec<Message>,
-    ) -> Self {
+    /// A turn whose person's message is the last of the history.
+    pub(crate) fn new(parts: Arc<Parts>, place: Place, turn: Turn, opening: Opening) -> Self {
+        let Opening { conversation, caller, provider, system, history } = opening;
         Self {
             parts,
             place,
+            turn,
             conversation,
             caller,
             provider,
+            system: system.into(),
             history,
             question: Arc::default(),
             reserved: None,
@@ -99,7 +114,7 @@ impl Driver {
                 match self.perform(effect, state.steps()).await {
                     Ok(Done::Nothing) => {}
                     Ok(Done::Event(event)) => effects.extend(state.on(event)),
-                    Ok(Done::Finished(end)) => return self.finish(end),
+                    Ok(Done::Finished(end)) => return self.finish(end).await,
                     // What was to follow may rest on what could not be written: none of it is done.
                     Err(error) => effects = self.log_failed(&mut state, &error),
                 }
@@ -145,8 +160,9 @@ impl Driver {
     }
 
     async fn append(&mut self, entry: Entry) -> Result<(), StoreError> {
-        let position = self.parts.log.append(&self.conversation, &entry).await?;
-        self.place.room.appended(position, &entry);
+        let entries = std::slice::from_ref(&entry);
+        self.turn.last = self.parts.log.append(&self.conversation, self.turn.last, entries).await?;
+        self.place.room.appended(self.turn.last, &entry);
         match &entry {
             Entry::Said(Message::Model(turn)) => self.reply.clone_from(&turn.text),
             Entry::Note(note) => self.note = Some(note.text.clone()),
@@ -215,7 +231,14 @@ impl Driver {
         }
     }
 
-    fn finish(self, end: TurnEnd) {
+    async fn finish(self, end: TurnEnd) {
+        if end == TurnEnd::StoreFailed {
+            self.parts.broken.add(&self.conversation);
+        }
+        if let Err(error) = self.parts.log.turn_ended(&self.conversation, &self.turn.id, end.word()).await {
+            // The next start will find it without an end, and look whether there is anything to mend.
+            tracing::error!(%error, conversation = %self.conversation, "the end of a turn could not be recorded");
+        }
         let report = TurnReport {
             reply: self.reply,
             calls: self.reports.into_iter().map(|(_, report)| report).collect(),

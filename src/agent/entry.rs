@@ -1,7 +1,7 @@
 //! What a conversation's transcript holds, how it is put in order after a restart, and what of it a model reads.
 //! Pure.
 
-use crate::agent::result;
+use crate::agent::result::{self, BrokenBy};
 use crate::conversation::{Message, ModelCall};
 use serde::{Deserialize, Serialize};
 use sluicegate_gateway::{CallId, CallState};
@@ -51,7 +51,7 @@ pub enum NoteKind {
     Stopped,
     /// The product restarted in the middle of the turn.
     Restarted,
-    /// The store could not be read.
+    /// The store could not be read or written.
     StoreFailed,
 }
 
@@ -139,31 +139,46 @@ pub fn open_calls(entries: &[Entry]) -> &[ModelCall] {
     }
 }
 
-/// What must be appended before anything else can be said, when a process died in the middle of a turn: a result
-/// for each open call, and a line that says so. Nothing if the last turn is over.
+/// What must be appended before anything else can be said, when a turn broke off: a result for each open call, and a
+/// line that says so. Nothing if the last turn is over.
 ///
 /// `states` tells how the open calls stand now, for those that the gate knows.
 #[must_use]
-pub fn repair(entries: &[Entry], states: &BTreeMap<CallId, CallState>) -> Vec<Entry> {
+pub fn repair(entries: &[Entry], by: BrokenBy, states: &BTreeMap<CallId, CallState>) -> Vec<Entry> {
     let open = open_calls(entries);
     let mut missing = Vec::new();
     if !open.is_empty() {
         let ids = call_ids(entries);
-        let results = open
-            .iter()
-            .map(|call| result::restarted(call, ids.get(&call.key).and_then(|id| states.get(id)).copied()))
-            .collect();
+        let state = |call: &ModelCall| ids.get(&call.key).and_then(|id| states.get(id)).copied();
+        let results = open.iter().map(|call| result::broken_off(call, by, state(call))).collect();
         missing.push(Entry::Said(Message::ToolResults { results }));
     }
     if !open.is_empty() || !turn_is_over(entries) {
-        let text = match open.len() {
-            0 => "The product restarted before this was answered. Send the message again to go on.".to_owned(),
-            1 => "The product restarted while a call was open. Nothing more of this turn will run.".to_owned(),
-            many => format!("The product restarted while {many} calls were open. Nothing more of this turn will run."),
+        let when = match open.len() {
+            0 => "before this was answered".to_owned(),
+            1 => "while a call was open".to_owned(),
+            many => format!("while {many} calls were open"),
         };
-        missing.push(Entry::note(NoteKind::Restarted, text));
+        let (kind, who) = match by {
+            BrokenBy::Restart => (NoteKind::Restarted, "The product restarted"),
+            BrokenBy::Store => (NoteKind::StoreFailed, "The store failed"),
+        };
+        missing.push(Entry::note(kind, format!("{who} {when}, so the turn broke off. Send a message to go on.")));
     }
     missing
+}
+
+/// A title for a conversation that begins with this message: its first line, cut at a word.
+#[must_use]
+pub fn title(text: &str) -> String {
+    const MOST: usize = 60;
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("New conversation");
+    if line.chars().count() <= MOST {
+        return line.to_owned();
+    }
+    let cut: String = line.chars().take(MOST).collect();
+    let words = cut.rsplit_once(char::is_whitespace).map_or(cut.as_str(), |(words, _)| words.trim_end());
+    format!("{words}…")
 }
 
 /// The newest part of a history that fits `most_bytes`, in whole turns: it begins with a message of the person, so

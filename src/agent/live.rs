@@ -6,7 +6,7 @@ use crate::conversation::Message;
 use crate::llm::Delta;
 use sluicegate_gateway::CallId;
 use sluicegate_policy::ConversationId;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 use tokio_util::sync::CancellationToken;
@@ -88,6 +88,24 @@ struct Turn {
     view: TurnView,
     stop: CancellationToken,
     report: watch::Receiver<Option<TurnReport>>,
+}
+
+/// Conversations whose last turn broke off because the store failed, and that nobody has mended yet.
+#[derive(Debug, Default)]
+pub(crate) struct BrokenOff(Mutex<HashSet<ConversationId>>);
+
+impl BrokenOff {
+    pub(crate) fn add(&self, id: &ConversationId) {
+        lock(&self.0).insert(id.clone());
+    }
+
+    pub(crate) fn remove(&self, id: &ConversationId) {
+        lock(&self.0).remove(id);
+    }
+
+    pub(crate) fn contains(&self, id: &ConversationId) -> bool {
+        lock(&self.0).contains(id)
+    }
 }
 
 /// The place of a running turn. Dropped when the turn has ended, however it ended.

@@ -1,5 +1,9 @@
 //! Port: what the agent needs of durable storage. It can append and read; it can decide nothing.
 
+mod store;
+
+pub use store::StoreLog;
+
 use crate::agent::entry::Entry;
 use crate::conversation::Usage;
 use async_trait::async_trait;
@@ -16,6 +20,26 @@ pub struct Conversation {
     pub provider: String,
     /// The model asked there.
     pub model: String,
+    /// Its system prompt; empty for [`crate::agent::prompt::SYSTEM`].
+    pub system: String,
+}
+
+/// A conversation's entries, oldest first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transcript {
+    /// The entries.
+    pub entries: Vec<Entry>,
+    /// Position of the last one; 0 if there is none.
+    pub last: i64,
+}
+
+/// A turn that began and has no end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnfinishedTurn {
+    /// In which conversation.
+    pub conversation: ConversationId,
+    /// Its id.
+    pub turn: String,
 }
 
 /// Durable storage of conversations. When a method that writes returns `Ok`, it is on disk.
@@ -27,17 +51,35 @@ pub trait ConversationLog: Send + Sync + std::fmt::Debug + 'static {
     /// When it cannot be read.
     async fn conversation(&self, id: &ConversationId) -> Result<Option<Conversation>, StoreError>;
 
-    /// Its transcript, oldest first.
+    /// Its transcript.
     ///
     /// # Errors
     /// When it cannot be read, or an entry of it makes no sense.
-    async fn entries(&self, id: &ConversationId) -> Result<Vec<Entry>, StoreError>;
+    async fn transcript(&self, id: &ConversationId) -> Result<Transcript, StoreError>;
 
-    /// Appends to the transcript; gives the entry's position, which rises.
+    /// Appends entries after position `last`, all or none; gives the position of the last one.
     ///
     /// # Errors
-    /// When it could not be written: then it is not there.
-    async fn append(&self, id: &ConversationId, entry: &Entry) -> Result<i64, StoreError>;
+    /// When they could not be written, also because somebody else has appended or the conversation is gone.
+    async fn append(&self, id: &ConversationId, last: i64, entries: &[Entry]) -> Result<i64, StoreError>;
+
+    /// A turn begins.
+    ///
+    /// # Errors
+    /// When it could not be written.
+    async fn turn_started(&self, id: &ConversationId, turn: &str) -> Result<(), StoreError>;
+
+    /// A turn ended, with the word for how.
+    ///
+    /// # Errors
+    /// When it could not be written.
+    async fn turn_ended(&self, id: &ConversationId, turn: &str, ending: &str) -> Result<(), StoreError>;
+
+    /// Turns without an end.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    async fn unfinished_turns(&self) -> Result<Vec<UnfinishedTurn>, StoreError>;
 
     /// Counts tokens to the conversation and to the caller's day.
     ///

@@ -18,6 +18,24 @@ pub enum Answer {
     NoAnswer,
 }
 
+/// What breaks a turn off without an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BrokenBy {
+    /// The process died or was ended.
+    Restart,
+    /// The transcript could not be written.
+    Store,
+}
+
+impl BrokenBy {
+    pub(crate) fn phrase(self) -> &'static str {
+        match self {
+            Self::Restart => "the product restarted",
+            Self::Store => "the store failed",
+        }
+    }
+}
+
 impl Answer {
     /// Why the call did not run, if it was refused or nobody decided in time.
     pub(crate) fn denial(&self) -> Option<ReasonCode> {
@@ -63,8 +81,8 @@ fn answered(call: &ModelCall, answer: &CallAnswer) -> CallResult {
     CallResult { key: call.key.clone(), name: call.name.clone(), output, is_error: true }
 }
 
-/// The result of a call that was open when the process died. `state` is how it stands now, if the gate knows it.
-pub(crate) fn restarted(call: &ModelCall, state: Option<CallState>) -> CallResult {
+/// The result of a call that was open when its turn broke off. `state` is how it stands now, if the gate knows it.
+pub(crate) fn broken_off(call: &ModelCall, by: BrokenBy, state: Option<CallState>) -> CallResult {
     let (code, what, retryable) = match state {
         Some(CallState::Completed) => {
             (ReasonCode::OutcomeLost, "it ran to its end, but its answer was lost: do not repeat it", false)
@@ -82,7 +100,7 @@ pub(crate) fn restarted(call: &ModelCall, state: Option<CallState>) -> CallResul
             | CallState::Withdrawn,
         ) => (ReasonCode::Orphaned, "it did not run", true),
     };
-    failed(call, code, &format!("the product restarted while this call was open; {what}"), retryable)
+    failed(call, code, &format!("{} while this call was open; {what}", by.phrase()), retryable)
 }
 
 fn failed(call: &ModelCall, code: ReasonCode, sentence: &str, retryable: bool) -> CallResult {

@@ -1,11 +1,14 @@
 //! How a turn begins.
 
-use super::driver::Driver;
+use super::driver::{Driver, Opening, Turn};
 use super::entry::{Entry, call_ids, history, open_calls, repair};
-use super::live::Place;
+use super::live::Room;
+use super::log::{Transcript, UnfinishedTurn};
 use super::report::{TurnError, TurnReport};
-use super::{MOST_TEXT, Parts};
+use super::result::BrokenBy;
+use super::{MOST_TEXT, Parts, prompt};
 use crate::conversation::Message;
+use crate::llm::LlmProvider;
 use sluicegate_gateway::{Caller, PersonId, StoreError};
 use sluicegate_policy::{CallerId, ConversationId, Principal, Role};
 use std::collections::BTreeMap;
@@ -100,11 +103,12 @@ pub(super) async fn start(
     let (parts, conversation, text) = (Arc::clone(parts), conversation.clone(), text.to_owned());
     let tasks = parts.tasks.clone();
     tasks.spawn(async move {
-        let begun = begin(&parts, &place, &conversation, &caller, text).await;
+        let begun = begin(&parts, &place.room, &conversation, &caller, text).await;
         let (answer, driver) = match begun {
-            Ok(Begun { position, provider, history }) => {
-                let driver = Driver::new(parts, place, conversation, caller, provider, history);
-                (Ok(position), Some(driver))
+            Ok(Begun { turn, provider, system, history }) => {
+                let position = turn.last;
+                let question = Opening { conversation, caller, provider, system, history };
+                (Ok(position), Some(Driver::new(parts, place, turn, question)))
             }
             Err(error) => {
                 // Before the answer: the person may try again at once.
@@ -126,39 +130,65 @@ pub(super) async fn start(
 
 /// A transcript that is ready for a model.
 struct Begun {
-    position: i64,
-    provider: Result<Arc<dyn crate::llm::LlmProvider>, TurnError>,
+    turn: Turn,
+    provider: Result<Arc<dyn LlmProvider>, TurnError>,
+    system: String,
     history: Vec<Message>,
 }
 
-/// Mends what an earlier process left open, then appends the person's message.
+/// Mends what an earlier turn left open, then appends the person's message.
 async fn begin(
     parts: &Parts,
-    place: &Place,
+    room: &Room,
     conversation: &ConversationId,
     caller: &Caller,
     text: String,
 ) -> Result<Begun, StartError> {
     let found = parts.log.conversation(conversation).await?.filter(|found| found.owner == caller.owner);
     let found = found.ok_or(StartError::UnknownConversation)?;
-    let mut entries = parts.log.entries(conversation).await?;
-    let mut states = BTreeMap::new();
-    let ids = call_ids(&entries);
-    for call in open_calls(&entries).iter().filter_map(|call| ids.get(&call.key)) {
-        if let Some(state) = parts.log.call_state(*call).await? {
-            states.insert(*call, state);
-        }
+    let mut transcript = parts.log.transcript(conversation).await?;
+    // Restarts are mended at start-up; what is found here in a process that had no such failure is one all the same.
+    let by = if parts.broken.contains(conversation) { BrokenBy::Store } else { BrokenBy::Restart };
+    let mut new = missing(parts, &transcript, by).await?;
+    new.push(Entry::Said(Message::User { text }));
+    let turn = uuid::Uuid::now_v7().to_string();
+    parts.log.turn_started(conversation, &turn).await?;
+    let last = parts.log.append(conversation, transcript.last, &new).await?;
+    parts.broken.remove(conversation);
+    for (position, entry) in (transcript.last.saturating_add(1)..).zip(&new) {
+        room.appended(position, entry);
     }
-    let mut position = 0;
-    let said = Entry::Said(Message::User { text });
-    for entry in repair(&entries, &states).into_iter().chain([said]) {
-        position = parts.log.append(conversation, &entry).await?;
-        place.room.appended(position, &entry);
-        entries.push(entry);
-    }
+    transcript.entries.extend(new);
     let provider = parts
         .models
         .provider(&found.provider, &found.model)
         .map_err(|error| TurnError::no_provider(error.to_string()));
-    Ok(Begun { position, provider, history: history(&entries) })
+    let system = if found.system.is_empty() { prompt::SYSTEM.to_owned() } else { found.system };
+    Ok(Begun { turn: Turn { id: turn, last }, provider, system, history: history(&transcript.entries) })
+}
+
+/// What a turn that broke off left to be appended.
+async fn missing(parts: &Parts, transcript: &Transcript, by: BrokenBy) -> Result<Vec<Entry>, StoreError> {
+    let ids = call_ids(&transcript.entries);
+    let mut states = BTreeMap::new();
+    for call in open_calls(&transcript.entries).iter().filter_map(|call| ids.get(&call.key)) {
+        if let Some(state) = parts.log.call_state(*call).await? {
+            states.insert(*call, state);
+        }
+    }
+    Ok(repair(&transcript.entries, by, &states))
+}
+
+/// Mends the conversations whose turn an earlier process left without an end. How many there were.
+pub(super) async fn recover(parts: &Parts) -> Result<usize, StoreError> {
+    let turns = parts.log.unfinished_turns().await?;
+    for UnfinishedTurn { conversation, turn } in &turns {
+        let transcript = parts.log.transcript(conversation).await?;
+        let new = missing(parts, &transcript, BrokenBy::Restart).await?;
+        if !new.is_empty() {
+            parts.log.append(conversation, transcript.last, &new).await?;
+        }
+        parts.log.turn_ended(conversation, turn, "restarted").await?;
+    }
+    Ok(turns.len())
 }

@@ -21,6 +21,7 @@ const WORD: usize = 100;
 /// What a model is asked.
 #[derive(Debug, Default)]
 pub(super) struct Question {
+    system: Arc<str>,
     history: Vec<Message>,
     pub(super) tools: Tools,
     max_output_tokens: u32,
@@ -29,7 +30,7 @@ pub(super) struct Question {
 impl Question {
     fn request(&self) -> Request<'_> {
         Request {
-            system: prompt::SYSTEM,
+            system: &self.system,
             history: &self.history,
             tools: &self.tools.declarations,
             max_output_tokens: self.max_output_tokens,
@@ -68,6 +69,7 @@ impl Driver {
         let history = window(&self.history, settings.history_bytes);
         let scripted = self.provider.as_ref().is_ok_and(|provider| provider.is_demo());
         self.question = Arc::new(Question {
+            system: Arc::clone(&self.system),
             // The demo model is no language model: it takes no instruction from a tool, and reads answers bare.
             history: if scripted { history.to_vec() } else { prompt::marked(history) },
             tools: Tools::of(&self.parts.gateway.catalogue().snapshot()),

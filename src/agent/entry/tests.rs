@@ -48,7 +48,7 @@ fn f03_open_calls_are_answered_after_a_restart_with_what_is_known_of_them() {
         Entry::Proposed { key: "b".into(), call: held },
     ];
     let states = BTreeMap::from([(ran, CallState::Completed), (held, CallState::Denied)]);
-    let missing = repair(&entries, &states);
+    let missing = repair(&entries, BrokenBy::Restart, &states);
     let [Entry::Said(Message::ToolResults { results }), Entry::Note(note)] = missing.as_slice() else {
         panic!("{missing:?}")
     };
@@ -61,7 +61,7 @@ fn f03_open_calls_are_answered_after_a_restart_with_what_is_known_of_them() {
     assert_eq!(note.kind, NoteKind::Restarted);
     assert!(note.text.contains("3 calls were open"), "{}", note.text);
     entries.extend(missing);
-    assert_eq!(repair(&entries, &states), [], "mended once");
+    assert_eq!(repair(&entries, BrokenBy::Restart, &states), [], "mended once");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_turn_that_died_without_open_calls_is_said_once() {
     ];
     for mut entries in unfinished {
         assert!(!turn_is_over(&entries));
-        let missing = repair(&entries, &BTreeMap::new());
+        let missing = repair(&entries, BrokenBy::Restart, &BTreeMap::new());
         assert!(matches!(missing.as_slice(), [Entry::Note(Note { kind: NoteKind::Restarted, .. })]), "{missing:?}");
         entries.extend(missing);
         assert!(turn_is_over(&entries));
@@ -92,7 +92,7 @@ fn a_turn_that_died_without_open_calls_is_said_once() {
         vec![user("hi"), Entry::note(NoteKind::ModelFailed, "no")],
     ];
     for entries in over {
-        assert_eq!(repair(&entries, &BTreeMap::new()), []);
+        assert_eq!(repair(&entries, BrokenBy::Restart, &BTreeMap::new()), []);
     }
 }
 
@@ -132,4 +132,22 @@ fn f03_trimming_takes_whole_turns() {
     }
     assert_eq!(window(&all, usize::MAX).len(), all.len());
     assert_eq!(window(&[], 10), []);
+}
+
+#[test]
+fn a_store_failure_is_not_called_a_restart() {
+    let entries = [user("hi"), model("", &["a"])];
+    let missing = repair(&entries, BrokenBy::Store, &BTreeMap::new());
+    let said = serde_json::to_string(&missing).unwrap();
+    assert!(said.contains("the store failed while this call was open"), "{said}");
+    assert!(!said.contains("restarted"), "{said}");
+}
+
+#[test]
+fn a_title_is_the_first_line_cut_at_a_word() {
+    assert_eq!(title("\n  List my files \nand more"), "List my files");
+    assert_eq!(title("   "), "New conversation");
+    let long = title(&"wörter ".repeat(30));
+    assert!(long.ends_with("wörter…") && long.chars().count() <= 61, "{long}");
+    assert_eq!(title(&"x".repeat(100)).chars().count(), 61);
 }

@@ -100,7 +100,7 @@ fn structured_content_counts_where_there_is_no_text() {
 
 #[test]
 fn f03_a_call_that_was_open_at_a_restart_says_what_is_known_of_it() {
-    let said = |state| restarted(&call(), state).output;
+    let said = |state| broken_off(&call(), BrokenBy::Restart, state).output;
     assert_eq!(said(Some(CallState::Denied))["code"], "orphaned");
     assert!(said(Some(CallState::Denied))["message"].as_str().unwrap().ends_with("it did not run"));
     assert_eq!(said(Some(CallState::Unknown))["code"], "outcome_lost");
