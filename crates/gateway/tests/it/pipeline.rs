@@ -18,11 +18,11 @@ async fn an_allowed_call_runs_once_and_its_story_is_complete() {
     assert_eq!(house.world.effects(), 1);
 
     let story = house.store.call_reader().call(answer.call).await.unwrap().unwrap();
-    let kinds: Vec<&str> = story.audit.iter().map(|row| row.kind.as_str()).collect();
+    let kinds: Vec<&str> = story.trail.iter().map(|row| row.kind.as_str()).collect();
     assert_eq!(kinds, ["tool_requested", "policy_decided", "execution_started", "execution_completed"]);
     let context = story.evaluations[0].context.as_ref().unwrap();
-    assert_eq!(context["tool"]["tool"], "read");
-    assert_eq!(context["arguments"]["path"], "notes.txt");
+    assert_eq!(context.tool, tool("read"));
+    assert_eq!(context.arguments.canonical(), r#"{"path":"notes.txt"}"#);
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn a_second_attempt_is_in_the_trail() {
     house.world.script(Script::RetryOnce);
     let answer = house.call("read", json!({})).outcome().await;
     let story = house.store.call_reader().call(answer.call).await.unwrap().unwrap();
-    assert!(story.audit.iter().any(|row| row.kind == "execution_retried"));
+    assert!(story.trail.iter().any(|row| row.kind == "execution_retried"));
     assert_eq!(house.world.effects(), 2);
 }
 

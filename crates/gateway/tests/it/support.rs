@@ -11,7 +11,7 @@ use sluicegate_policy::{
     ApprovalDefaults, CallerId, ConversationId, Origin, PolicyDocument, Principal, Role, ServerName,
     ToolName, ToolRef,
 };
-use sluicegate_store::{OpenOptions, Store};
+use sluicegate_store::{Store, StoreOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{Notify, watch};
@@ -161,7 +161,7 @@ impl House {
     pub(crate) async fn at(folder: tempfile::TempDir) -> Self {
         let clock = ManualClock::at(1_800_000_000_000);
         let url = format!("sqlite://{}", folder.path().join("gate.db").display());
-        let store = Store::open(&url, Arc::new(clock.clone()), OpenOptions::default()).await.unwrap();
+        let store = Store::open_server(&url, Arc::new(clock.clone()), StoreOptions::default()).await.unwrap();
         let (catalogue, _) = watch::channel(Arc::new(catalogue("a tool")));
         let world = Arc::new(World {
             effects: AtomicUsize::new(0),
