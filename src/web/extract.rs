@@ -1,7 +1,7 @@
 //! Our own extractors: whatever cannot be read ends in a page that says so, never in a bare status.
 
 use super::error::WebError;
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -11,6 +11,10 @@ use serde::de::DeserializeOwned;
 /// The fields of a form, sent as forms are sent.
 #[derive(Debug)]
 pub(crate) struct Form<T>(pub(crate) T);
+
+/// The fields of a form, or the same as a JSON object: for what programs send as well.
+#[derive(Debug)]
+pub(crate) struct Body<T>(pub(crate) T);
 
 /// The fields of a query.
 #[derive(Debug)]
@@ -24,25 +28,45 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
     type Rejection = WebError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, WebError> {
-        let kind = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let kind = kind.split(';').next().unwrap_or_default().trim();
-        if !kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+        if !is_of_kind(&request, "application/x-www-form-urlencoded") {
             return Err(WebError::NotAForm);
         }
         let (parts, body) = request.into_parts();
-        let bytes = Bytes::from_request(Request::from_parts(parts.clone(), body), state).await.map_err(|rejection| {
-            match rejection.status() {
-                StatusCode::PAYLOAD_TOO_LARGE => WebError::TooLarge,
-                _ => WebError::Invalid("the form did not arrive whole".to_owned()),
-            }
-        })?;
+        let bytes = whole(Request::from_parts(parts.clone(), body), state).await?;
         readable(&bytes)?;
-        let request = Request::from_parts(parts, Body::from(bytes));
+        let request = Request::from_parts(parts, axum::body::Body::from(bytes));
         match axum::Form::from_request(request, state).await {
             Ok(axum::Form(fields)) => Ok(Self(fields)),
             Err(rejection) => Err(WebError::Invalid(format!("the form cannot be read: {}", rejection.body_text()))),
         }
     }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = WebError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, WebError> {
+        if !is_of_kind(&request, "application/json") {
+            return Form::from_request(request, state).await.map(|Form(fields)| Self(fields));
+        }
+        let bytes = whole(request, state).await?;
+        match serde_json::from_slice(&bytes) {
+            Ok(fields) => Ok(Self(fields)),
+            Err(error) => Err(WebError::Invalid(format!("the JSON cannot be read: {error}"))),
+        }
+    }
+}
+
+fn is_of_kind(request: &Request, kind: &str) -> bool {
+    let named = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    named.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(kind)
+}
+
+async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, WebError> {
+    Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => WebError::TooLarge,
+        _ => WebError::Invalid("what was sent did not arrive whole".to_owned()),
+    })
 }
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {

@@ -1,6 +1,10 @@
 //! What stands around every page: navigation, the state of the gate, who is signed in, the live connection.
 
 use super::ui::{Icon, Tone, components};
+use super::error::WebError;
+use super::events::Region;
+use super::guard::CurrentUser;
+use super::state::WebState;
 use askama::Template;
 
 /// A page of the main navigation.
@@ -45,7 +49,7 @@ impl Place {
     source = r#"<span class="count tone-hold push" id="nav-pending"{% if self.0 == 0 %} hidden{% endif %}>{{ self.0 }}<span class="sr-only"> waiting</span></span>"#,
     ext = "html"
 )]
-pub(crate) struct NavPending(pub(crate) usize);
+pub(crate) struct NavPending(pub(crate) u64);
 
 /// What the gate does at the moment.
 #[derive(Clone, PartialEq, Eq, Debug, Template)]
@@ -82,12 +86,12 @@ components!(NavPending, GateStatus);
 /// A link of the navigation.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
-    name: &'static str,
-    href: &'static str,
-    icon: Icon,
-    current: bool,
-    counts: bool,
-    wide: bool,
+    pub(crate) name: &'static str,
+    pub(crate) href: &'static str,
+    pub(crate) icon: Icon,
+    pub(crate) current: bool,
+    pub(crate) counts: bool,
+    pub(crate) wide: bool,
 }
 
 /// What `layout.html` needs. Every page's template has one as its field `frame`.
@@ -105,12 +109,13 @@ pub(crate) struct Frame {
     pub(crate) pending: NavPending,
     /// What the gate does.
     pub(crate) gate: GateStatus,
-    /// The address of the page's event stream, if it is live.
-    pub(crate) stream: Option<String>,
+    /// The address of the page's event stream.
+    pub(crate) stream: String,
 }
 
 impl Frame {
-    fn links(&self) -> impl Iterator<Item = Link> {
+    /// The main navigation.
+    pub(crate) fn links(&self) -> impl Iterator<Item = Link> {
         Place::ALL.into_iter().map(|place| {
             let (name, href, icon) = place.parts();
             Link {
@@ -124,7 +129,29 @@ impl Frame {
         })
     }
 
-    fn initials(&self) -> String {
+    /// Two letters for who is signed in.
+    pub(crate) fn initials(&self) -> String {
         self.person.chars().filter(|c| c.is_alphanumeric()).take(2).collect::<String>().to_uppercase()
+    }
+}
+
+impl WebState {
+    /// The frame of a page for this reader. `region` is what the page's stream keeps alive; at least the frame itself.
+    pub(crate) async fn frame(
+        &self,
+        user: &CurrentUser,
+        place: Place,
+        title: &str,
+        region: Region,
+    ) -> Result<Frame, WebError> {
+        Ok(Frame {
+            title: title.to_owned(),
+            place,
+            person: user.person.to_string(),
+            role: user.role.as_str(),
+            pending: NavPending(self.calls.pending_count().await?),
+            gate: GateStatus::under(self.policy().await?.map(|policy| policy.revision.id.0)),
+            stream: region.address(),
+        })
     }
 }

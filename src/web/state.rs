@@ -1,0 +1,105 @@
+//! What the pages hold. They can read, answer held calls and start turns; nothing here can make a tool run.
+
+use super::events::Streams;
+use super::headers::Hosts;
+use super::session::Attempts;
+use crate::agent::AgentHandle;
+use sluicegate_gateway::{Approvals, Clock, StoreError, ToolCatalogue};
+use sluicegate_policy::{Mode, Per, PolicyDocument, RuleKind};
+use sluicegate_store::{AuditReader, CallReader, Conversations, Feed, People, Policies, PolicyEntry, Resolutions};
+use std::ops::Deref;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// The handles that the pages are made of.
+#[derive(Debug)]
+pub struct WebParts {
+    /// Starts and stops turns of the chat.
+    pub agent: AgentHandle,
+    /// Answers held calls.
+    pub approvals: Approvals,
+    /// Reads calls.
+    pub calls: CallReader,
+    /// Reads and keeps conversations.
+    pub conversations: Conversations,
+    /// Reads the trail.
+    pub audit: AuditReader,
+    /// People and their sessions.
+    pub people: People,
+    /// Policy revisions.
+    pub policies: Policies,
+    /// Settles unknown outcomes.
+    pub resolutions: Resolutions,
+    /// Reads which servers and tools there are.
+    pub catalogue: ToolCatalogue,
+    /// Tells what changed.
+    pub feed: Feed,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// The names under which the product is reached.
+    pub hosts: Hosts,
+    /// Ends the streams when the product stops.
+    pub shutdown: CancellationToken,
+}
+
+/// The state of the router. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct WebState(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    parts: WebParts,
+    streams: Streams,
+    attempts: Attempts,
+}
+
+impl Deref for WebState {
+    type Target = WebParts;
+
+    fn deref(&self) -> &WebParts {
+        &self.0.parts
+    }
+}
+
+impl WebState {
+    /// Takes the handles.
+    #[must_use]
+    pub fn new(parts: WebParts) -> Self {
+        Self(Arc::new(Inner { parts, streams: Streams::default(), attempts: Attempts::default() }))
+    }
+
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.0.streams
+    }
+
+    pub(crate) fn attempts(&self) -> &Attempts {
+        &self.0.attempts
+    }
+
+    /// The wall clock in milliseconds since 1970.
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.clock.now().wall_ms
+    }
+
+    /// The policy in force. One that cannot be read is none: the gate denies every call then, too.
+    pub(crate) async fn policy(&self) -> Result<Option<PolicyEntry>, StoreError> {
+        match self.policies.current().await {
+            Err(StoreError::Corrupt(why)) => {
+                tracing::error!(why, "the policy in force cannot be read");
+                Ok(None)
+            }
+            policy => policy,
+        }
+    }
+}
+
+/// The lowest token limit of a conversation as such; `None` if there is none.
+pub(crate) fn conversation_budget(document: &PolicyDocument) -> Option<u64> {
+    document
+        .rules
+        .iter()
+        .filter(|rule| rule.kind == RuleKind::TokenBudget && rule.enabled && rule.mode == Mode::Enforce)
+        .filter(|rule| rule.selects.server.is_none() && rule.selects.tool.is_none() && rule.selects.tier.is_none())
+        .filter_map(|rule| rule.limit.as_ref().filter(|limit| limit.per == Per::Conversation)?.tokens)
+        .min()
+}
