@@ -4,9 +4,9 @@
 //! while every call is denied.
 
 use sluicegate_policy::{
-    ApprovalDefaults, Arguments, ConversationId, Counters, Effect, Labels, LocalTimes, Match, OnViolation, Origin, Per,
-    PolicyContext, PolicyDocument, Principal, Reason, Rule, RuleId, RuleKind, ServerName, Tier, Timestamp,
-    TokenUsage, ToolName, ToolRef, evaluate,
+    ApprovalDefaults, Arguments, ConversationId, Counters, Effect, Labels, LocalTimes, Match, OnViolation,
+    Origin, Per, PolicyContext, PolicyDocument, Principal, Reason, Rule, RuleId, RuleKind, ServerName, Tier,
+    Timestamp, TokenUsage, ToolName, ToolRef, evaluate,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -119,7 +119,9 @@ pub(crate) fn line(document: &PolicyDocument, reached: &[RuleId], usage: TokenUs
         let limit = document.rules.iter().find(|rule| rule.id == *id)?.limit.as_ref()?;
         let (used, of_what) = match limit.per {
             Per::CallerDay => (usage.caller_day, "by you today"),
-            Per::Conversation | Per::Caller | Per::Tool | Per::Server => (usage.conversation, "in this conversation"),
+            Per::Conversation | Per::Caller | Per::Tool | Per::Server => {
+                (usage.conversation, "in this conversation")
+            }
         };
         Some(format!("rule `{id}`: {used} of {} tokens used {of_what}", limit.tokens.unwrap_or_default()))
     });

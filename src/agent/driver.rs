@@ -74,7 +74,7 @@ enum Stop {
 /// What an effect led to.
 enum Done {
     Nothing,
-    Event(Event),
+    Events(Vec<Event>),
     Finished(TurnEnd),
 }
 
@@ -113,7 +113,9 @@ impl Driver {
             while let Some(effect) = effects.pop_front() {
                 match self.perform(effect, state.steps()).await {
                     Ok(Done::Nothing) => {}
-                    Ok(Done::Event(event)) => effects.extend(state.on(event)),
+                    Ok(Done::Events(events)) => {
+                        effects.extend(events.into_iter().flat_map(|event| state.on(event)));
+                    }
                     Ok(Done::Finished(end)) => return self.finish(end).await,
                     // What was to follow may rest on what could not be written: none of it is done.
                     Err(error) => effects = self.log_failed(&mut state, &error),
@@ -128,13 +130,15 @@ impl Driver {
 
     fn log_failed(&mut self, state: &mut TurnState, error: &StoreError) -> VecDeque<Effect> {
         tracing::error!(%error, conversation = %self.conversation, "the store failed; the turn ends");
-        self.note = Some("The store could not be read or written, so the turn ended. Nothing more will run.".to_owned());
+        self.note = Some(
+            "The store could not be read or written, so the turn ended. Nothing more will run.".to_owned(),
+        );
         state.on(Event::LogFailed).into()
     }
 
     async fn perform(&mut self, effect: Effect, step: u32) -> Result<Done, StoreError> {
         match effect {
-            Effect::CheckBudget => Ok(Done::Event(Event::BudgetChecked(self.check_budget().await?))),
+            Effect::CheckBudget => Ok(Done::Events(vec![Event::BudgetChecked(self.check_budget().await?)])),
             Effect::AskModel => self.ask_model(step).await,
             Effect::CancelModel => {
                 // Stop has cancelled it: the model watches the same token. After a fault of the store it is dropped.
@@ -143,7 +147,7 @@ impl Driver {
                 }
                 Ok(Done::Nothing)
             }
-            Effect::Propose(call) => self.propose(call).await,
+            Effect::Propose(calls) => Ok(Done::Events(self.propose(calls).await?)),
             Effect::CancelCalls => {
                 // As above: each call watches the token of Stop, and dropping it withdraws it.
                 if !self.place.stop.is_cancelled() {
@@ -152,46 +156,56 @@ impl Driver {
                 Ok(Done::Nothing)
             }
             Effect::Append(entry) => {
-                self.append(entry).await?;
+                self.append(vec![entry]).await?;
                 Ok(Done::Nothing)
             }
             Effect::Finish(end) => Ok(Done::Finished(end)),
         }
     }
 
-    async fn append(&mut self, entry: Entry) -> Result<(), StoreError> {
-        let entries = std::slice::from_ref(&entry);
-        self.turn.last = self.parts.log.append(&self.conversation, self.turn.last, entries).await?;
-        self.place.room.appended(self.turn.last, &entry);
-        match &entry {
-            Entry::Said(Message::Model(turn)) => self.reply.clone_from(&turn.text),
-            Entry::Note(note) => self.note = Some(note.text.clone()),
-            Entry::Said(_) | Entry::Proposed { .. } => {}
+    async fn append(&mut self, entries: Vec<Entry>) -> Result<(), StoreError> {
+        if entries.is_empty() {
+            return Ok(());
         }
-        self.history.extend(as_message(&entry));
+        let first = self.turn.last.saturating_add(1);
+        self.turn.last = self.parts.log.append(&self.conversation, self.turn.last, &entries).await?;
+        for (position, entry) in (first..).zip(&entries) {
+            self.place.room.appended(position, entry);
+            match entry {
+                Entry::Said(Message::Model(turn)) => self.reply.clone_from(&turn.text),
+                Entry::Note(note) => self.note = Some(note.text.clone()),
+                Entry::Said(_) | Entry::Proposed { .. } => {}
+            }
+            self.history.extend(as_message(entry));
+        }
         Ok(())
     }
 
-    /// Proposes a call to the gate, and writes down which card is its own.
-    async fn propose(&mut self, call: ModelCall) -> Result<Done, StoreError> {
-        let ModelCall { key, name, arguments, .. } = call;
-        if self.place.stop.is_cancelled() {
-            return Ok(Done::Event(Event::CallAnswered { key, answer: Answer::NotProposed }));
+    /// Proposes calls to the gate, then writes down which card is whose, at once for all.
+    async fn propose(&mut self, calls: Vec<ModelCall>) -> Result<Vec<Event>, StoreError> {
+        let mut events = Vec::new();
+        let mut cards = Vec::new();
+        for ModelCall { key, name, arguments, .. } in calls {
+            if self.place.stop.is_cancelled() {
+                events.push(Event::CallAnswered { key, answer: Answer::NotProposed });
+                continue;
+            }
+            let handle = self.parts.gateway.execute_tool(ProposedCall {
+                tool: self.question.tools.meant(&name),
+                arguments: arguments.map_or(ProposedArguments::Absent, ProposedArguments::Text),
+                caller: self.caller.clone(),
+                origin: Origin::Chat,
+                conversation: Some(self.conversation.clone()),
+            });
+            let call = handle.id();
+            self.reports.push((key.clone(), CallReport { call, name, state: None, code: None }));
+            cards.push(Entry::Proposed { key: key.clone(), call });
+            let stop = self.place.stop.clone();
+            self.calls.push(Box::pin(async move { (key, handle.outcome_or_cancel(stop.cancelled()).await) }));
         }
-        let handle = self.parts.gateway.execute_tool(ProposedCall {
-            tool: self.question.tools.meant(&name),
-            arguments: arguments.map_or(ProposedArguments::Absent, ProposedArguments::Text),
-            caller: self.caller.clone(),
-            origin: Origin::Chat,
-            conversation: Some(self.conversation.clone()),
-        });
-        let id = handle.id();
-        self.reports.push((key.clone(), CallReport { call: id, name, state: None, code: None }));
-        // A failure here drops the handle, which withdraws the call.
-        self.append(Entry::Proposed { key: key.clone(), call: id }).await?;
-        let stop = self.place.stop.clone();
-        self.calls.push(Box::pin(async move { (key, handle.outcome_or_cancel(stop.cancelled()).await) }));
-        Ok(Done::Nothing)
+        // After a failure here the turn ends, which drops the handles and so withdraws the calls.
+        self.append(cards).await?;
+        Ok(events)
     }
 
     /// Waits for the next thing to happen.

@@ -121,8 +121,12 @@ pub fn turn_is_over(entries: &[Entry]) -> bool {
         None => true,
         Some(Entry::Note(note)) => note.kind.ends_turn(),
         // A partial answer is followed by the note that says why; without it the process died in between.
-        Some(Entry::Said(Message::Model(turn))) => turn.calls.is_empty() && turn.ending == crate::conversation::Ending::Stop,
-        Some(Entry::Said(Message::User { .. } | Message::ToolResults { .. }) | Entry::Proposed { .. }) => false,
+        Some(Entry::Said(Message::Model(turn))) => {
+            turn.calls.is_empty() && turn.ending == crate::conversation::Ending::Stop
+        }
+        Some(Entry::Said(Message::User { .. } | Message::ToolResults { .. }) | Entry::Proposed { .. }) => {
+            false
+        }
     }
 }
 
@@ -163,7 +167,10 @@ pub fn repair(entries: &[Entry], by: BrokenBy, states: &BTreeMap<CallId, CallSta
             BrokenBy::Restart => (NoteKind::Restarted, "The product restarted"),
             BrokenBy::Store => (NoteKind::StoreFailed, "The store failed"),
         };
-        missing.push(Entry::note(kind, format!("{who} {when}, so the turn broke off. Send a message to go on.")));
+        missing.push(Entry::note(
+            kind,
+            format!("{who} {when}, so the turn broke off. Send a message to go on."),
+        ));
     }
     missing
 }
@@ -203,8 +210,11 @@ fn size(message: &Message) -> usize {
     match message {
         Message::User { text } => text.len(),
         Message::Model(turn) => {
-            let calls: usize =
-                turn.calls.iter().map(|call| call.name.len() + call.arguments.as_deref().map_or(0, str::len)).sum();
+            let calls: usize = turn
+                .calls
+                .iter()
+                .map(|call| call.name.len() + call.arguments.as_deref().map_or(0, str::len))
+                .sum();
             turn.provider.as_ref().map_or(turn.text.len() + calls, |provider| provider.raw.len())
         }
         Message::ToolResults { results } => {

@@ -148,7 +148,11 @@ impl Room {
     }
 
     /// Takes the room for a turn; `None` if one is running.
-    pub(crate) fn take(self: &Arc<Self>, stop: CancellationToken, of_many: OwnedSemaphorePermit) -> Option<Place> {
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        stop: CancellationToken,
+        of_many: OwnedSemaphorePermit,
+    ) -> Option<Place> {
         let mut turn = lock(&self.turn);
         if turn.is_some() {
             return None;

@@ -21,7 +21,10 @@ pub struct Source {
 
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Source").field("name", &self.name).field("default_model", &self.default_model).finish()
+        f.debug_struct("Source")
+            .field("name", &self.name)
+            .field("default_model", &self.default_model)
+            .finish()
     }
 }
 

@@ -53,9 +53,12 @@ impl Answer {
 pub fn result(call: &ModelCall, answer: &Answer) -> CallResult {
     match answer {
         Answer::Gate(answer) => answered(call, answer),
-        Answer::NotProposed => {
-            failed(call, ReasonCode::Withdrawn, "stopped by the person before this call was asked for; it did not run", true)
-        }
+        Answer::NotProposed => failed(
+            call,
+            ReasonCode::Withdrawn,
+            "stopped by the person before this call was asked for; it did not run",
+            true,
+        ),
         Answer::NoAnswer => failed(
             call,
             ReasonCode::OutcomeLost,
@@ -73,7 +76,11 @@ fn answered(call: &ModelCall, answer: &CallAnswer) -> CallResult {
     }
     let mut output = match &answer.refusal {
         Some(refusal) => error(refusal.code, &refusal.sentence, refusal.retryable),
-        None => error(ReasonCode::OutcomeLost, "this call did not come to an end; whether it ran is not known", false),
+        None => error(
+            ReasonCode::OutcomeLost,
+            "this call did not come to an end; whether it ran is not known",
+            false,
+        ),
     };
     if let (Some(said), Some(fields)) = (said, output.as_object_mut()) {
         fields.insert("tool_said".to_owned(), said);
@@ -137,7 +144,8 @@ pub fn readable(output: &ToolOutput) -> Value {
 /// One content part as text.
 fn part(part: &Value) -> String {
     let field = |name: &str| part.get(name).and_then(Value::as_str);
-    let resource = |name: &str| part.get("resource").and_then(|inner| inner.get(name)).and_then(Value::as_str);
+    let resource =
+        |name: &str| part.get("resource").and_then(|inner| inner.get(name)).and_then(Value::as_str);
     match field("type") {
         Some("text") => field("text").unwrap_or_default().to_owned(),
         Some(kind @ ("image" | "audio")) => format!(

@@ -48,7 +48,9 @@ pub enum StartError {
     #[error("the message is empty")]
     Empty,
     /// The message is too long.
-    #[error("the message has {bytes} bytes; at most {MOST_TEXT} are taken, so split it or put it into a file")]
+    #[error(
+        "the message has {bytes} bytes; at most {MOST_TEXT} are taken, so split it or put it into a file"
+    )]
     TooLong {
         /// Its length.
         bytes: usize,

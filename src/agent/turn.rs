@@ -80,8 +80,8 @@ pub enum Effect {
     AskModel,
     /// Tell the model call to end; it is still answered.
     CancelModel,
-    /// Propose a call; answered by [`Event::CallAnswered`].
-    Propose(ModelCall),
+    /// Propose these calls, all at once; each is answered by [`Event::CallAnswered`].
+    Propose(Vec<ModelCall>),
     /// Withdraw all open calls; they are still answered.
     CancelCalls,
     /// Append to the transcript, durably, before anything that follows.
@@ -216,8 +216,12 @@ impl TurnState {
                 self.phase = Phase::Asking;
                 vec![Effect::AskModel]
             }
-            Budget::Reached(line) => self.end(Vec::new(), NoteKind::BudgetReached, line, TurnEnd::BudgetReached),
-            Budget::Unreadable(line) => self.end(Vec::new(), NoteKind::StoreFailed, line, TurnEnd::StoreFailed),
+            Budget::Reached(line) => {
+                self.end(Vec::new(), NoteKind::BudgetReached, line, TurnEnd::BudgetReached)
+            }
+            Budget::Unreadable(line) => {
+                self.end(Vec::new(), NoteKind::StoreFailed, line, TurnEnd::StoreFailed)
+            }
         }
     }
 
@@ -233,7 +237,8 @@ impl TurnState {
             effects.push(Effect::Finish(TurnEnd::Answered));
             return effects;
         }
-        self.phase = Phase::Calling(calls.into_iter().map(|call| Slot { call, stand: Stand::Waiting }).collect());
+        self.phase =
+            Phase::Calling(calls.into_iter().map(|call| Slot { call, stand: Stand::Waiting }).collect());
         if self.stopped {
             self.drop_waiting();
         }
@@ -265,7 +270,9 @@ impl TurnState {
                 effects.push(Effect::CheckBudget);
                 effects
             }
-            Some(_) | None => self.end(effects, NoteKind::ModelFailed, failure.sentence, TurnEnd::ModelFailed),
+            Some(_) | None => {
+                self.end(effects, NoteKind::ModelFailed, failure.sentence, TurnEnd::ModelFailed)
+            }
         }
     }
 
@@ -325,14 +332,18 @@ impl TurnState {
     fn go_on(&mut self) -> Vec<Effect> {
         let Phase::Calling(slots) = &mut self.phase else { return Vec::new() };
         let open = slots.iter().filter(|slot| matches!(slot.stand, Stand::Open)).count();
-        let mut effects = Vec::new();
-        for slot in slots
+        let next: Vec<ModelCall> = slots
             .iter_mut()
             .filter(|slot| matches!(slot.stand, Stand::Waiting))
             .take(PARALLEL.saturating_sub(open))
-        {
-            slot.stand = Stand::Open;
-            effects.push(Effect::Propose(slot.call.clone()));
+            .map(|slot| {
+                slot.stand = Stand::Open;
+                slot.call.clone()
+            })
+            .collect();
+        let mut effects = Vec::new();
+        if !next.is_empty() {
+            effects.push(Effect::Propose(next));
         }
         let results: Option<Vec<CallResult>> = slots
             .iter()

@@ -121,7 +121,7 @@ impl Driver {
                 let sentence = error.sentence.clone();
                 self.error = Some(error);
                 let failure = Failure { sentence, partial: None, unfinished: Vec::new() };
-                return Ok(Done::Event(Event::ModelFailed(failure)));
+                return Ok(Done::Events(vec![Event::ModelFailed(failure)]));
             }
         };
         let question = Arc::clone(&self.question);
@@ -135,7 +135,10 @@ impl Driver {
     }
 
     /// Counts the tokens of an answer, before anything that follows from it.
-    pub(super) async fn model_answered(&mut self, answer: Result<Reply, LlmError>) -> Result<Event, StoreError> {
+    pub(super) async fn model_answered(
+        &mut self,
+        answer: Result<Reply, LlmError>,
+    ) -> Result<Event, StoreError> {
         self.asking = None;
         match answer {
             Ok(reply) => {
@@ -146,7 +149,8 @@ impl Driver {
             Err(error) => {
                 match &error.partial {
                     Some(reply) => {
-                        self.count(reply.usage.unwrap_or_else(|| self.question.estimate(&reply.turn))).await?;
+                        self.count(reply.usage.unwrap_or_else(|| self.question.estimate(&reply.turn)))
+                            .await?;
                     }
                     None if may_have_cost(error.kind) => {
                         self.count(self.question.estimate(&nothing_said(CutBy::Connection))).await?;
@@ -159,9 +163,12 @@ impl Driver {
                     self.error = Some(TurnError::from(&error));
                 }
                 let sentence = error.sentence();
-                let (partial, unfinished) =
-                    error.partial.map(|reply| (reply.turn, reply.unfinished)).unzip();
-                Ok(Event::ModelFailed(Failure { sentence, partial, unfinished: unfinished.unwrap_or_default() }))
+                let (partial, unfinished) = error.partial.map(|reply| (reply.turn, reply.unfinished)).unzip();
+                Ok(Event::ModelFailed(Failure {
+                    sentence,
+                    partial,
+                    unfinished: unfinished.unwrap_or_default(),
+                }))
             }
         }
     }
@@ -228,7 +235,9 @@ fn may_have_cost(kind: LlmErrorKind) -> bool {
 
 fn unreadable(error: &dyn std::fmt::Display) -> Budget {
     tracing::error!(%error, "the token budget could not be read; the model is not asked");
-    Budget::Unreadable("The token budget could not be read, so the model was not asked. Try again later.".to_owned())
+    Budget::Unreadable(
+        "The token budget could not be read, so the model was not asked. Try again later.".to_owned(),
+    )
 }
 
 fn ending(ending: &Ending) -> String {

@@ -16,8 +16,10 @@ pub(super) struct Tools {
 impl Tools {
     /// What of a catalogue can be offered, in a stable order.
     pub(super) fn of(catalogue: &Catalogue) -> Self {
-        let pairs: Vec<_> =
-            catalogue.tools().map(|tool| (tool.tool().server().as_str(), tool.tool().tool().as_str())).collect();
+        let pairs: Vec<_> = catalogue
+            .tools()
+            .map(|tool| (tool.tool().server().as_str(), tool.tool().tool().as_str()))
+            .collect();
         let names = ToolNames::new(&pairs);
         let mut tools = Self::default();
         for tool in catalogue.tools() {

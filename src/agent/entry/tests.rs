@@ -12,7 +12,13 @@ fn model(text: &str, keys: &[&str]) -> Entry {
         .map(|key| ModelCall { key: (*key).into(), provider_id: None, name: "t".into(), arguments: None })
         .collect();
     let ending = if calls.is_empty() { Ending::Stop } else { Ending::ToolCalls };
-    Entry::Said(Message::Model(ModelTurn { text: text.into(), thinking: String::new(), calls, ending, provider: None }))
+    Entry::Said(Message::Model(ModelTurn {
+        text: text.into(),
+        thinking: String::new(),
+        calls,
+        ending,
+        provider: None,
+    }))
 }
 
 fn results(keys: &[&str]) -> Entry {
@@ -82,7 +88,10 @@ fn a_turn_that_died_without_open_calls_is_said_once() {
     for mut entries in unfinished {
         assert!(!turn_is_over(&entries));
         let missing = repair(&entries, BrokenBy::Restart, &BTreeMap::new());
-        assert!(matches!(missing.as_slice(), [Entry::Note(Note { kind: NoteKind::Restarted, .. })]), "{missing:?}");
+        assert!(
+            matches!(missing.as_slice(), [Entry::Note(Note { kind: NoteKind::Restarted, .. })]),
+            "{missing:?}"
+        );
         entries.extend(missing);
         assert!(turn_is_over(&entries));
     }
@@ -109,7 +118,9 @@ fn a_cut_off_call_is_told_to_the_model_as_ours_and_other_notes_are_not() {
         seen,
         [
             Message::User { text: "hi".into() },
-            Message::User { text: "[Notice from Sluicegate, not from the person: A call was cut off.]".into() }
+            Message::User {
+                text: "[Notice from Sluicegate, not from the person: A call was cut off.]".into()
+            }
         ]
     );
 }

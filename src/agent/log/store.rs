@@ -92,7 +92,10 @@ impl ConversationLog for StoreLog {
 
     async fn unfinished_turns(&self) -> Result<Vec<UnfinishedTurn>, StoreError> {
         let turns = self.conversations.unfinished_turns().await?;
-        Ok(turns.into_iter().map(|turn| UnfinishedTurn { conversation: turn.conversation, turn: turn.id }).collect())
+        Ok(turns
+            .into_iter()
+            .map(|turn| UnfinishedTurn { conversation: turn.conversation, turn: turn.id })
+            .collect())
     }
 
     async fn add_usage(&self, id: &ConversationId, caller: &Caller, usage: &Usage) -> Result<(), StoreError> {
@@ -138,6 +141,7 @@ fn written(entry: &Entry) -> Result<NewMessage, StoreError> {
 /// # Errors
 /// When it makes no sense.
 pub(crate) fn read_entry(position: i64, body: &str) -> Result<Entry, StoreError> {
-    serde_json::from_str(body)
-        .map_err(|error| StoreError::Corrupt(format!("the message at position {position} cannot be read: {error}")))
+    serde_json::from_str(body).map_err(|error| {
+        StoreError::Corrupt(format!("the message at position {position} cannot be read: {error}"))
+    })
 }

@@ -21,7 +21,8 @@ pub(super) struct Denials {
 impl Denials {
     /// Counts one.
     pub(super) fn count(&mut self, call: &ModelCall, code: ReasonCode) {
-        let same = self.identical.entry((call.name.clone(), same_arguments(call.arguments.as_deref()))).or_default();
+        let same =
+            self.identical.entry((call.name.clone(), same_arguments(call.arguments.as_deref()))).or_default();
         *same = same.saturating_add(1);
         if matches!(code, ReasonCode::DeniedByPerson | ReasonCode::RepeatedDenial) {
             let person = self.by_person.entry(call.name.clone()).or_default();

@@ -43,6 +43,14 @@ fn asking(steps: u32) -> TurnState {
     state
 }
 
+fn proposed(effects: &[Effect]) -> Vec<ModelCall> {
+    let calls = effects.iter().filter_map(|effect| match effect {
+        Effect::Propose(calls) => Some(calls.clone()),
+        _ => None,
+    });
+    calls.flatten().collect()
+}
+
 fn keys(effects: &[Effect]) -> Vec<Vec<&str>> {
     effects
         .iter()
@@ -78,8 +86,10 @@ fn f03_answers_are_given_in_the_models_order_whatever_order_they_came_in() {
     let mut state = asking(10);
     let calls = vec![call("a", "read", "{}"), call("b", "delete", "{}"), call("c", "read", "{}")];
     let effects = state.on(Event::ModelReplied(said("", calls)));
-    let proposed = effects.iter().filter(|effect| matches!(effect, Effect::Propose(_))).count();
-    assert_eq!(proposed, 3, "parallel calls are proposed together");
+    assert!(
+        matches!(effects.as_slice(), [_, Effect::Propose(calls)] if calls.len() == 3),
+        "proposed together"
+    );
     assert_eq!(state.on(answered("c", completed())), []);
     assert_eq!(state.on(answered("a", refused(CallState::Denied, ReasonCode::Rule))), []);
     let effects = state.on(answered("b", refused(CallState::Failed, ReasonCode::ToolError)));
@@ -91,26 +101,23 @@ fn f03_answers_are_given_in_the_models_order_whatever_order_they_came_in() {
 fn more_calls_than_may_be_open_wait_and_none_is_lost() {
     let mut state = asking(10);
     let calls: Vec<_> = (0..40).map(|n| call(&format!("k{n}"), "read", &format!("{{\"n\":{n}}}"))).collect();
-    let mut proposed: Vec<String> = Vec::new();
+    let mut all: Vec<String> = Vec::new();
     let mut effects = state.on(Event::ModelReplied(said("", calls.clone())));
     let mut most = 0;
     let mut answered_so_far = 0;
     loop {
-        proposed.extend(effects.iter().filter_map(|effect| match effect {
-            Effect::Propose(call) => Some(call.key.clone()),
-            _ => None,
-        }));
-        most = most.max(proposed.len() - answered_so_far);
+        all.extend(proposed(&effects).into_iter().map(|call| call.key));
+        most = most.max(all.len() - answered_so_far);
         if !keys(&effects).is_empty() {
             break;
         }
-        let key = proposed[answered_so_far].clone();
+        let key = all[answered_so_far].clone();
         answered_so_far += 1;
         effects = state.on(answered(&key, completed()));
     }
     assert_eq!(most, PARALLEL);
     let wanted: Vec<_> = calls.iter().map(|call| call.key.clone()).collect();
-    assert_eq!(proposed, wanted);
+    assert_eq!(all, wanted);
     assert_eq!(keys(&effects)[0], wanted);
 }
 
@@ -119,7 +126,7 @@ fn f03_stop_while_calls_are_open_gives_each_its_result() {
     let mut state = asking(10);
     let calls: Vec<_> = (0..PARALLEL + 2).map(|n| call(&format!("k{n}"), "write", "{}")).collect();
     let first = state.on(Event::ModelReplied(said("", calls.clone())));
-    assert_eq!(first.iter().filter(|effect| matches!(effect, Effect::Propose(_))).count(), PARALLEL);
+    assert_eq!(proposed(&first).len(), PARALLEL);
     assert_eq!(state.on(Event::Stopped), [Effect::CancelCalls]);
     let mut last = Vec::new();
     for call in &calls[..PARALLEL] {
@@ -168,7 +175,7 @@ fn an_answer_that_races_with_stop_has_its_calls_answered_and_not_proposed() {
     let mut state = asking(10);
     let _ = state.on(Event::Stopped);
     let effects = state.on(Event::ModelReplied(said("", vec![call("a", "write", "{}")])));
-    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Propose(_))), "{effects:?}");
+    assert_eq!(proposed(&effects), []);
     assert_eq!(keys(&effects), [["a"]]);
     assert_eq!(effects.last(), Some(&Effect::Finish(TurnEnd::Stopped)));
 }
@@ -210,7 +217,9 @@ fn steps_until_broken(most: u32, mut argument: impl FnMut(u32) -> String, code: 
 #[test]
 fn f29_a_repeated_denial_breaks_the_loop() {
     // The same arguments in another order and spacing are the same.
-    let same = |step: u32| if step.is_multiple_of(2) { r#"{"a":1,"b":2}"# } else { r#"{ "b":2, "a":1 }"# }.to_owned();
+    let same = |step: u32| {
+        if step.is_multiple_of(2) { r#"{"a":1,"b":2}"# } else { r#"{ "b":2, "a":1 }"# }.to_owned()
+    };
     assert_eq!(steps_until_broken(9, same, ReasonCode::Rule), Some(3));
     assert_eq!(steps_until_broken(9, |_| "not json".into(), ReasonCode::InvalidArguments), Some(3));
     let varied = |step: u32| format!("{{\"n\":{step}}}");
@@ -249,7 +258,7 @@ fn f07_a_cut_off_call_is_told_and_tried_again_twice_at_most() {
     let cut = || vec![UnfinishedCall { name: "write_file".into(), arguments: "{\"path\":\"no".into() }];
     for _ in 0..2 {
         let effects = state.on(failed(cut()));
-        assert!(!effects.iter().any(|effect| matches!(effect, Effect::Propose(_))));
+        assert_eq!(proposed(&effects), []);
         let (kind, text) = note(&effects).unwrap();
         assert_eq!(kind, NoteKind::CallCutOff);
         assert!(text.contains("`write_file`") && text.contains("did not run"), "{text}");
@@ -268,7 +277,9 @@ fn f07_calls_of_an_answer_that_ended_badly_are_never_kept_as_calls() {
         partial: Some(partial),
         unfinished: Vec::new(),
     }));
-    let Some(Effect::Append(Entry::Said(Message::Model(kept)))) = effects.first() else { panic!("{effects:?}") };
+    let Some(Effect::Append(Entry::Said(Message::Model(kept)))) = effects.first() else {
+        panic!("{effects:?}")
+    };
     assert_eq!((kept.text.as_str(), kept.calls.len()), ("I will", 0));
 }
 
@@ -378,13 +389,15 @@ proptest! {
                         prop_assert!(!stopped, "the model was asked after Stop");
                         asked += 1;
                     }
-                    Effect::Propose(call) => {
+                    Effect::Propose(calls) => {
                         prop_assert!(!stopped, "a call was proposed after Stop");
-                        let open = history.last().is_some_and(|last| {
-                            matches!(last, Message::Model(turn) if turn.calls.contains(&call))
-                        });
-                        prop_assert!(open, "a call was proposed that is not in the last message");
-                        *proposed.entry(call.key).or_default() += 1;
+                        for call in calls {
+                            let open = history.last().is_some_and(|last| {
+                                matches!(last, Message::Model(turn) if turn.calls.contains(&call))
+                            });
+                            prop_assert!(open, "a call was proposed that is not in the last message");
+                            *proposed.entry(call.key).or_default() += 1;
+                        }
                     }
                     Effect::Append(entry) => history.extend(crate::agent::entry::as_message(&entry)),
                     Effect::Finish(_) => ended += 1,
