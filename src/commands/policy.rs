@@ -1,0 +1,70 @@
+//! `sluicegate policy …`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::bail;
+use sluicegate_gateway::SystemClock;
+use sluicegate_policy::ApprovalDefaults;
+use sluicegate_store::{Store, StoreOptions};
+
+use super::{Answer, runtime, say};
+use crate::config::Config;
+use crate::rules::{self, Change, PolicyProblem, Rules, RulesError};
+
+pub(super) fn check(file: &Path) -> anyhow::Result<Answer> {
+    // They fill in times, and change nothing of whether it is a policy.
+    let any = ApprovalDefaults { timeout_s: 300, high_tier_timeout_s: 60 };
+    match rules::parse(&read(file)?, any) {
+        Ok((document, _)) => {
+            say(&format!("{}: a policy with {}", file.display(), count(document.rules.len())))?;
+            Ok(Answer::Yes)
+        }
+        Err(problems) => refused(file, &problems),
+    }
+}
+
+pub(super) fn import(file: &Path, reason: &str, config: &Config) -> anyhow::Result<Answer> {
+    let yaml = read(file)?;
+    runtime()?.block_on(async {
+        let store =
+            Store::open_tool(&config.database_url, Arc::new(SystemClock::new()), StoreOptions::default())
+                .await?;
+        let rules = Rules::new(store.policies(), config.approval_defaults());
+        let change = Change { author: "command line", reason };
+        let imported = rules.import(&yaml, &file.display().to_string(), change).await;
+        store.close().await;
+        match imported {
+            Ok(revision) => {
+                say(&format!("revision {} is in force from the next call on", revision.0))?;
+                Ok(Answer::Yes)
+            }
+            Err(RulesError::Text(problems)) => refused(file, &problems),
+            Err(error) => Err(error.into()),
+        }
+    })
+}
+
+fn read(file: &Path) -> anyhow::Result<String> {
+    match rules::read_file(file) {
+        Ok(Some(yaml)) => Ok(yaml),
+        Ok(None) => bail!("there is no file `{}`", file.display()),
+        Err(why) => bail!("`{}`: {why}", file.display()),
+    }
+}
+
+fn refused(file: &Path, problems: &[PolicyProblem]) -> anyhow::Result<Answer> {
+    for problem in problems {
+        say(&format!("{}: {problem}", file.display()))?;
+    }
+    say("not a policy; nothing was changed")?;
+    Ok(Answer::No)
+}
+
+fn count(rules: usize) -> String {
+    match rules {
+        0 => "no rules: every call would be denied".to_owned(),
+        1 => "1 rule".to_owned(),
+        n => format!("{n} rules"),
+    }
+}

@@ -1,0 +1,12 @@
+//! `sluicegate sandbox-files`.
+
+use std::path::Path;
+
+use super::{Answer, log_to_stderr, runtime};
+
+pub(super) fn run(root: &Path) -> anyhow::Result<Answer> {
+    // Standard output belongs to the protocol.
+    log_to_stderr("warn")?;
+    runtime()?.block_on(sluicegate_mcp::serve_files(root))?;
+    Ok(Answer::Yes)
+}

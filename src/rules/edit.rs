@@ -1,0 +1,83 @@
+//! One edit of a document: pure, and checked as a whole.
+
+use sluicegate_policy::{ApprovalDefaults, PolicyDocument, Rule, RuleError, RuleId, RuleSet};
+
+use super::RulesError;
+use super::text::unknown_zones;
+
+/// An edit of one rule.
+#[derive(Debug, Clone)]
+pub(super) enum Edit {
+    Create(Rule),
+    Replace(RuleId, Rule),
+    SetEnabled(RuleId, bool),
+    Delete(RuleId),
+}
+
+impl Edit {
+    pub(super) fn in_words(&self) -> String {
+        match self {
+            Self::Create(rule) => format!("rule `{}` added", rule.id),
+            Self::Replace(id, rule) if *id == rule.id => format!("rule `{id}` changed"),
+            Self::Replace(id, rule) => format!("rule `{id}` changed, now `{}`", rule.id),
+            Self::SetEnabled(id, true) => format!("rule `{id}` switched on"),
+            Self::SetEnabled(id, false) => format!("rule `{id}` switched off"),
+            Self::Delete(id) => format!("rule `{id}` removed"),
+        }
+    }
+
+    /// The edited document, and what it compiles to.
+    ///
+    /// # Errors
+    /// `NotFound`, or `Rule` with everything that does not hold together.
+    pub(super) fn apply(
+        self,
+        mut document: PolicyDocument,
+        defaults: ApprovalDefaults,
+    ) -> Result<(PolicyDocument, RuleSet), RulesError> {
+        let place = match self {
+            Self::Create(rule) => {
+                document.rules.push(rule);
+                document.rules.len().checked_sub(1)
+            }
+            Self::Replace(id, rule) => {
+                let (place, slot) = find(&mut document, &id)?;
+                *slot = rule;
+                Some(place)
+            }
+            Self::SetEnabled(id, enabled) => {
+                let (place, slot) = find(&mut document, &id)?;
+                slot.enabled = enabled;
+                Some(place)
+            }
+            Self::Delete(id) => {
+                let (place, _) = find(&mut document, &id)?;
+                document.rules.remove(place);
+                None
+            }
+        };
+        let zones: Vec<RuleError> = unknown_zones(&document)
+            .map(|(field, message)| RuleError { rule: None, field, message, suggestion: None })
+            .collect();
+        let mut errors = zones;
+        match document.compile(defaults) {
+            Ok(rules) if errors.is_empty() => return Ok((document, rules)),
+            Ok(_) => {}
+            Err(found) => errors.extend(found),
+        }
+        if let Some(place) = place {
+            let own = format!("rules[{place}].");
+            for error in &mut errors {
+                if let Some(field) = error.field.strip_prefix(&own) {
+                    error.field = field.to_owned();
+                }
+            }
+        }
+        Err(RulesError::Rule(errors))
+    }
+}
+
+fn find<'a>(document: &'a mut PolicyDocument, id: &RuleId) -> Result<(usize, &'a mut Rule), RulesError> {
+    let found = document.rules.iter_mut().enumerate().find(|(_, rule)| rule.id == *id);
+    found.ok_or_else(|| RulesError::NotFound(id.clone()))
+}

@@ -1,0 +1,5 @@
+//! What tests use to reach the product: the way people and programs do, through processes and public addresses.
+
+pub mod faults;
+pub mod page;
+pub mod server;
