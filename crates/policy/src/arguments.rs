@@ -10,7 +10,7 @@ use core::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value};
 
-use crate::condition::{Question, Truth};
+use crate::condition::{Question, Readings, Truth};
 
 pub use canonical::canonical_json;
 
@@ -117,7 +117,12 @@ impl Arguments {
     /// Asks an operator's typed question.
     #[must_use]
     pub fn ask(&self, question: &Question) -> Truth {
-        question.ask(&self.0.object)
+        self.ask_remembering(question, &mut Readings::default())
+    }
+
+    /// Asks one of many questions about the same arguments.
+    pub(crate) fn ask_remembering<'a>(&'a self, question: &Question, readings: &mut Readings<'a>) -> Truth {
+        question.ask(&self.0.object, readings)
     }
 }
 

@@ -4,6 +4,7 @@ mod host;
 mod number;
 mod path;
 mod question;
+mod readings;
 
 use alloc::string::String;
 use core::fmt;
@@ -15,6 +16,7 @@ use serde_json::Value;
 use crate::context::words;
 
 pub use question::Question;
+pub(crate) use readings::Readings;
 
 /// The answer to a typed question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

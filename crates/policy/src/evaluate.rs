@@ -3,7 +3,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use crate::condition::{Truth, Why};
+use crate::condition::{Readings, Truth, Why};
 use crate::context::{PolicyContext, Role, Tier};
 use crate::decision::{Because, Considered, Decision, Effect, Hold, Part, RateQuery, Reason, Verdict};
 use crate::document::{Mode, RuleKind};
@@ -17,11 +17,11 @@ use crate::rules::{CompiledRule, Limiter, RuleSet};
 /// the call. Shadow rules are judged and listed, and decide nothing.
 #[must_use]
 pub fn evaluate(context: &PolicyContext, rules: &RuleSet) -> Decision {
-    let mut considered = Vec::new();
+    let mut considered = Vec::with_capacity(rules.at_most_about(&context.tool));
     let mut matched: Vec<(&CompiledRule, Effect, Reason)> = Vec::new();
-    let mut reserve = Vec::new();
+    let mut judge = Judge { context, readings: Readings::default(), reserve: Vec::new() };
     for rule in rules.about(&context.tool) {
-        let Judgement { verdict, because } = judge(rule, context, &mut reserve);
+        let Judgement { verdict, because } = judge.judge(rule);
         if let Verdict::Matched(effect) = verdict {
             matched.push((rule, effect, reason(rule, because)));
         }
@@ -35,9 +35,7 @@ pub fn evaluate(context: &PolicyContext, rules: &RuleSet) -> Decision {
         Effect::RequireApproval => Some(hold(&matched, context.tier, rules)),
         Effect::Allow | Effect::Deny => None,
     };
-    if effect == Effect::Deny {
-        reserve.clear();
-    }
+    let reserve = if effect == Effect::Deny { Vec::new() } else { judge.reserve };
     let deciding = matched.iter().map(|(rule, _, _)| rule.id.clone()).collect();
     Decision { effect, reason, deciding, considered, hold, reserve }
 }
@@ -78,79 +76,88 @@ impl Finding {
     }
 }
 
-fn judge(rule: &CompiledRule, context: &PolicyContext, reserve: &mut Vec<RateQuery>) -> Judgement {
-    if !rule.enabled {
-        return Judgement { verdict: Verdict::Disabled, because: Because::SwitchedOff };
-    }
-    if let Err(because) = rule.selects(context.tier, &context.principal, context.origin) {
-        return Judgement { verdict: Verdict::NotMatched, because };
-    }
-    let Finding { truth, because } = match rule.kind {
-        RuleKind::AllowTool | RuleKind::BlockTool | RuleKind::RequireApproval => {
-            hours(rule, context).and(conditions(rule, context))
+/// Judges the rules one by one against the facts of one call.
+struct Judge<'a> {
+    context: &'a PolicyContext,
+    readings: Readings<'a>,
+    reserve: Vec<RateQuery>,
+}
+
+impl Judge<'_> {
+    fn judge(&mut self, rule: &CompiledRule) -> Judgement {
+        let context = self.context;
+        if let Err(because) = rule.selects(context.tier, &context.principal, context.origin) {
+            return Judgement { verdict: Verdict::NotMatched, because };
         }
-        RuleKind::InputValidation => {
-            let required = conditions(rule, context);
-            hours(rule, context).and(Finding { truth: !required.truth, because: required.because })
+        if !rule.enabled {
+            return Judgement { verdict: Verdict::Disabled, because: Because::SwitchedOff };
         }
-        RuleKind::TokenBudget | RuleKind::RateLimit => {
-            let applies = hours(rule, context).and(conditions(rule, context));
-            let reached = limit(rule, context);
-            if applies.truth != Truth::False && reached.truth == Truth::False {
-                reserve.extend(rule.rate_query(&context.tool, &context.principal));
+        let Finding { truth, because } = self.find(rule);
+        let matches = match (rule.kind, truth) {
+            (_, Truth::True) => true,
+            (_, Truth::False) | (RuleKind::AllowTool, Truth::Unevaluable(_)) => false,
+            (_, Truth::Unevaluable(_)) => true,
+        };
+        let verdict = match (matches, rule.mode) {
+            (true, Mode::Enforce) => Verdict::Matched(rule.effect),
+            (true, Mode::Shadow) => Verdict::Shadow(rule.effect),
+            (false, _) => Verdict::NotMatched,
+        };
+        Judgement { verdict, because }
+    }
+
+    /// Whether all that the rule's kind asks for is so.
+    fn find(&mut self, rule: &CompiledRule) -> Finding {
+        let hours = self.hours(rule);
+        let conditions = self.conditions(rule);
+        match rule.kind {
+            RuleKind::AllowTool | RuleKind::BlockTool | RuleKind::RequireApproval => hours.and(conditions),
+            RuleKind::InputValidation => {
+                hours.and(Finding { truth: !conditions.truth, because: conditions.because })
             }
-            applies.and(reached)
-        }
-    };
-    let matches = match (rule.kind, truth) {
-        (_, Truth::True) => true,
-        (_, Truth::False) | (RuleKind::AllowTool, Truth::Unevaluable(_)) => false,
-        (_, Truth::Unevaluable(_)) => true,
-    };
-    let verdict = match (matches, rule.mode) {
-        (true, Mode::Enforce) => Verdict::Matched(rule.effect),
-        (true, Mode::Shadow) => Verdict::Shadow(rule.effect),
-        (false, _) => Verdict::NotMatched,
-    };
-    Judgement { verdict, because }
-}
-
-fn hours(rule: &CompiledRule, context: &PolicyContext) -> Finding {
-    rule.window.as_ref().map_or(Finding::SATISFIED, |window| {
-        Finding::new(window.is_open(&context.local_times), Part::Hours, Because::OutsideHours)
-    })
-}
-
-/// Whether all conditions hold; explained by the first that is false, else by the first that is unevaluable.
-fn conditions(rule: &CompiledRule, context: &PolicyContext) -> Finding {
-    let mut all = Finding::SATISFIED;
-    for (place, question) in (0u16..).zip(&rule.when) {
-        let truth = context.arguments.ask(question);
-        all = all.and(Finding::new(truth, Part::Condition(place), Because::ConditionFalse(place)));
-        if all.truth == Truth::False {
-            break;
-        }
-    }
-    all
-}
-
-/// Whether the limit is reached.
-fn limit(rule: &CompiledRule, context: &PolicyContext) -> Finding {
-    let (used, limit) = match rule.limiter {
-        Some(Limiter::ConversationTokens { limit }) => (Some(context.token_usage.conversation), limit),
-        Some(Limiter::CallerDayTokens { limit }) => (Some(context.token_usage.caller_day), limit),
-        Some(Limiter::Calls { limit, .. }) => (context.counters.get(&rule.id).copied(), limit),
-        None => (None, 0),
-    };
-    match used {
-        Some(used) => Finding { truth: (used >= limit).into(), because: Because::Usage { used, limit } },
-        None => {
-            let why = Why::Missing;
-            Finding {
-                truth: Truth::Unevaluable(why),
-                because: Because::Unevaluable { part: Part::Counter, why },
+            RuleKind::TokenBudget | RuleKind::RateLimit => {
+                let applies = hours.and(conditions);
+                let reached = self.limit(rule);
+                if applies.truth != Truth::False && reached.truth == Truth::False {
+                    self.reserve.extend(rule.rate_query(&self.context.tool, &self.context.principal));
+                }
+                applies.and(reached)
             }
         }
+    }
+
+    fn hours(&self, rule: &CompiledRule) -> Finding {
+        rule.window.as_ref().map_or(Finding::SATISFIED, |window| {
+            Finding::new(window.is_open(&self.context.local_times), Part::Hours, Because::OutsideHours)
+        })
+    }
+
+    /// Whether all conditions hold; explained by the first that is false, else by the first that is unevaluable.
+    fn conditions(&mut self, rule: &CompiledRule) -> Finding {
+        let mut all = Finding::SATISFIED;
+        for (place, question) in (0u16..).zip(&rule.when) {
+            let truth = self.context.arguments.ask_remembering(question, &mut self.readings);
+            all = all.and(Finding::new(truth, Part::Condition(place), Because::ConditionFalse(place)));
+            if all.truth == Truth::False {
+                break;
+            }
+        }
+        all
+    }
+
+    /// Whether the limit is reached.
+    fn limit(&self, rule: &CompiledRule) -> Finding {
+        let context = self.context;
+        let (used, limit) = match rule.limiter {
+            Some(Limiter::ConversationTokens { limit }) => (Some(context.token_usage.conversation), limit),
+            Some(Limiter::CallerDayTokens { limit }) => (Some(context.token_usage.caller_day), limit),
+            Some(Limiter::Calls { limit, .. }) => (context.counters.get(&rule.id).copied(), limit),
+            None => (None, 0),
+        };
+        used.map_or_else(
+            || Finding::new(Truth::Unevaluable(Why::Missing), Part::Counter, Because::Satisfied),
+            |used| Finding { truth: (used >= limit).into(), because: Because::Usage { used, limit } },
+        )
     }
 }
 

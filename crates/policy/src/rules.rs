@@ -94,15 +94,22 @@ impl RuleSet {
 
     /// The rules whose server and tool patterns fit, by id; switched-off and shadow rules too.
     pub fn about<'a>(&'a self, tool: &'a ToolRef) -> impl Iterator<Item = &'a CompiledRule> {
-        let mut named = self.exact.get(tool).map_or(&[][..], Vec::as_slice).iter().copied().peekable();
-        let mut open = self.open.iter().copied().peekable();
+        // The index names whole pairs, so what it lists fits; the others are tried.
+        let named = self.exact.get(tool).map_or(&[][..], Vec::as_slice).iter();
+        let mut named = named.filter_map(|&place| Some((place, self.rules.get(place)?))).peekable();
+        let open = self.open.iter().filter_map(|&place| Some((place, self.rules.get(place)?)));
+        let mut open = open.filter(move |(_, rule)| rule.names.fit(tool)).peekable();
         core::iter::from_fn(move || match (named.peek(), open.peek()) {
-            (Some(n), Some(o)) if n < o => named.next(),
+            (Some((n, _)), Some((o, _))) if n < o => named.next(),
             (Some(_), None) => named.next(),
             _ => open.next(),
         })
-        .filter_map(|place| self.rules.get(place))
-        .filter(move |rule| rule.names.fit(tool))
+        .map(|(_, rule)| rule)
+    }
+
+    /// No more rules than this are about the tool.
+    pub(crate) fn at_most_about(&self, tool: &ToolRef) -> usize {
+        self.exact.get(tool).map_or(0, Vec::len) + self.open.len()
     }
 
     fn marks_of<'a>(&'a self, tool: &'a ToolRef) -> impl Iterator<Item = &'a Mark> {

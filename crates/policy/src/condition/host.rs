@@ -26,7 +26,8 @@ impl Host {
         if let Ok(address) = text.parse::<Ipv6Addr>() {
             return Some(Self::v6(address));
         }
-        if text.contains(['%', '@', ':', '/', '\\']) && !text.starts_with('[') {
+        // `*` is no forbidden character of a host, but a name with one never occurs: `host_within` is what was meant.
+        if text.contains(['%', '@', ':', '/', '\\', '*']) && !text.starts_with('[') {
             return None;
         }
         Self::from_url(url::Host::parse(text).ok()?)
@@ -37,17 +38,16 @@ impl Host {
         if text.chars().any(char::is_control) || text.trim() != text {
             return None;
         }
-        let (_, after) = text.split_once("://")?;
-        let authority = after.split(['/', '?', '#']).next().filter(|a| !a.is_empty())?;
-        if authority.contains(['@', '\\', '%']) || authority.contains(char::is_whitespace) {
+        let url = Url::parse(text).ok()?;
+        if !matches!(url.scheme(), "http" | "https" | "ws" | "wss" | "ftp") {
             return None;
         }
-        let url = Url::parse(text).ok()?;
-        // A `://` further on in the text would have been mistaken for the one after the scheme.
-        let scheme_alone =
-            text.get(..url.scheme().len()).is_some_and(|s| s.eq_ignore_ascii_case(url.scheme()));
-        let first = text.get(url.scheme().len()..).is_some_and(|rest| rest.starts_with("://"));
-        if !scheme_alone || !first || !matches!(url.scheme(), "http" | "https" | "ws" | "wss" | "ftp") {
+        let (scheme, rest) = text.split_at_checked(url.scheme().len())?;
+        let authority = rest.strip_prefix("://")?.split(['/', '?', '#']).next()?;
+        let plain = !authority.is_empty()
+            && scheme.eq_ignore_ascii_case(url.scheme())
+            && !authority.contains(|c: char| matches!(c, '@' | '\\' | '%') || c.is_whitespace());
+        if !plain {
             return None;
         }
         Self::from_url(url.host()?.to_owned())

@@ -23,25 +23,25 @@ pub(super) struct Directory(Vec<String>);
 
 impl Directory {
     pub(super) fn new(text: &str) -> Option<Self> {
-        Some(Self(components(text)?.map(String::from).collect()))
+        Some(Self(components(text)?.into_iter().map(String::from).collect()))
     }
 
-    /// Whether the path is this directory or something in it; `None` if it cannot be judged.
-    pub(super) fn contains(&self, path: &str) -> Option<bool> {
-        let mut there = components(path)?;
-        Some(self.0.iter().all(|own| there.next() == Some(own.as_str())))
+    /// Whether the path of these components is this directory or something in it.
+    pub(super) fn contains(&self, path: &[&str]) -> bool {
+        path.get(..self.0.len()).is_some_and(|start| start == self.0.as_slice())
     }
 }
 
-fn components(path: &str) -> Option<impl Iterator<Item = &str>> {
-    let components = || path.split('/').filter(|c| !c.is_empty() && *c != ".");
-    let plain = !path.is_empty()
-        && !path.starts_with(['/', '~'])
-        && !path.chars().any(|c| c == '\\' || c.is_control())
-        && !components().any(|c| c == "..")
-        && !components().next().is_some_and(names_a_root)
+/// The components of a plain relative path; `None` if what it names does not follow from its text.
+pub(super) fn components(path: &str) -> Option<Vec<&str>> {
+    if path.is_empty() || path.starts_with('/') || path.chars().any(|c| c == '\\' || c.is_control()) {
+        return None;
+    }
+    let components: Vec<&str> = path.split('/').filter(|c| !c.is_empty() && *c != ".").collect();
+    let plain = !components.contains(&"..")
+        && !components.first().copied().is_some_and(names_a_root)
         && !hides_a_separator(path);
-    plain.then(components)
+    plain.then_some(components)
 }
 
 /// A first component such as `C:`, `C:notes` or `file:`.

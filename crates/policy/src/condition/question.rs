@@ -13,12 +13,16 @@ use serde_json::{Map, Value};
 use super::host::Host;
 use super::number::Num;
 use super::path::Directory;
+use super::readings::Readings;
 use super::{Condition, ConditionError, Elements, Op, Truth, Why};
+use crate::arguments::MAX_ARGUMENTS_BYTES;
 
-/// A compiled pattern may take this many bytes; together with [`MAX_MATCHED_BYTES`] it bounds the time of a match.
-const MAX_PATTERN_MEMORY: usize = 256 * 1024;
-/// Longer texts are not matched but unevaluable.
-const MAX_MATCHED_BYTES: usize = 64 * 1024;
+/// A compiled pattern may take this many bytes: enough for `\w{1,64}`, whose `\w` is every letter there is.
+const MAX_PATTERN_MEMORY: usize = 4 * 1024 * 1024;
+/// The time of a match grows with the size of the text times that of the pattern, both in bytes. A text for which this
+/// would be more is unevaluable: at most a fraction of a second is spent on one. A pattern of 4 KiB, which is a plain one,
+/// may still be tried on the longest text that arguments can hold.
+const MAX_MATCH_WORK: usize = 4 * 1024 * MAX_ARGUMENTS_BYTES;
 
 /// A checked [`Condition`], ready for [`Arguments::ask`](crate::Arguments::ask).
 #[derive(Debug, Clone)]
@@ -33,7 +37,7 @@ enum Test {
     Equals(Scalar),
     OneOf(Vec<Scalar>),
     StartsWith(Box<str>),
-    Matches(Box<Regex>),
+    Matches { regex: Box<Regex>, max_bytes: usize },
     Length { min: u64, max: u64 },
     Range { min: Option<Num>, max: Option<Num> },
     Present,
@@ -65,18 +69,19 @@ impl Question {
         self.keys.first().map_or("", |key| key)
     }
 
-    pub(crate) fn ask(&self, object: &Value) -> Truth {
-        self.walk(object, &self.keys)
+    /// Asks an object; `readings` remembers what was read.
+    pub(crate) fn ask<'a>(&self, object: &'a Value, readings: &mut Readings<'a>) -> Truth {
+        self.walk(object, &self.keys, readings)
     }
 
-    fn walk(&self, value: &Value, keys: &[Box<str>]) -> Truth {
-        let Some((key, rest)) = keys.split_first() else { return self.judge(value) };
+    fn walk<'a>(&self, value: &'a Value, keys: &[Box<str>], readings: &mut Readings<'a>) -> Truth {
+        let Some((key, rest)) = keys.split_first() else { return self.judge(value, readings) };
         match value {
             Value::Object(map) => match map.get(&**key) {
-                Some(inner) => self.walk(inner, rest),
+                Some(inner) => self.walk(inner, rest, readings),
                 None => self.missing(),
             },
-            Value::Array(items) => self.gather(items, |item| self.walk(item, keys)),
+            Value::Array(items) => self.gather(items, |item| self.walk(item, keys, readings)),
             Value::Null => Truth::Unevaluable(Why::Null),
             Value::Bool(_) | Value::Number(_) | Value::String(_) => Truth::Unevaluable(Why::WrongType),
         }
@@ -90,18 +95,18 @@ impl Question {
         }
     }
 
-    fn judge(&self, value: &Value) -> Truth {
+    fn judge<'a>(&self, value: &'a Value, readings: &mut Readings<'a>) -> Truth {
         match (&self.test, value) {
             (_, Value::Null) => Truth::Unevaluable(Why::Null),
             (Test::Present, _) => Truth::True,
             (Test::Absent, _) => Truth::False,
-            (Test::Length { min, max }, Value::Array(items)) => within(items.len(), *min, *max),
-            (_, Value::Array(items)) => self.gather(items, |item| self.judge(item)),
-            (test, _) => test.judge(value),
+            (Test::Length { min, max }, Value::Array(items)) => within(items.len(), *min, *max).into(),
+            (_, Value::Array(items)) => self.gather(items, |item| self.judge(item, readings)),
+            (test, _) => test.judge(value, readings),
         }
     }
 
-    fn gather(&self, items: &[Value], ask: impl Fn(&Value) -> Truth) -> Truth {
+    fn gather<'a>(&self, items: &'a [Value], mut ask: impl FnMut(&'a Value) -> Truth) -> Truth {
         let (mut holds, mut fails, mut unevaluable) = (false, false, None);
         for item in items {
             match ask(item) {
@@ -137,7 +142,11 @@ impl Test {
                 _ => Err("`one_of` takes a list of texts, numbers or booleans, at least one".into()),
             },
             Op::StartsWith => Ok(Self::StartsWith(text(op, value)?.into())),
-            Op::Matches => regex(text(op, value)?).map(|regex| Self::Matches(Box::new(regex))),
+            Op::Matches => {
+                let regex = Box::new(regex(text(op, value)?)?);
+                let max_bytes = MAX_MATCH_WORK.checked_div(regex.memory_usage()).unwrap_or(0);
+                Ok(Self::Matches { regex, max_bytes })
+            }
             Op::Length => {
                 let (min, max) = bounds(op, value)?;
                 let whole = |bound: Option<&Value>| match bound {
@@ -172,7 +181,7 @@ impl Test {
     }
 
     /// Judges a value that is neither null nor a list.
-    fn judge(&self, value: &Value) -> Truth {
+    fn judge<'a>(&self, value: &'a Value, readings: &mut Readings<'a>) -> Truth {
         match (self, value) {
             (Self::Equals(operand), _) => operand.equals(value),
             (Self::OneOf(operands), _) => {
@@ -187,13 +196,13 @@ impl Test {
                 answer
             }
             (Self::StartsWith(prefix), Value::String(text)) => text.starts_with(&**prefix).into(),
-            (Self::Matches(regex), Value::String(text)) => {
-                if text.len() > MAX_MATCHED_BYTES {
+            (Self::Matches { regex, max_bytes }, Value::String(text)) => {
+                if text.len() > *max_bytes {
                     return Truth::Unevaluable(Why::TooLong);
                 }
                 regex.is_match(text.as_str()).into()
             }
-            (Self::Length { min, max }, Value::String(text)) => within(text.chars().count(), *min, *max),
+            (Self::Length { min, max }, Value::String(text)) => has_length(text, *min, *max).into(),
             (Self::Range { min, max }, Value::Number(number)) => match Num::new(number) {
                 None => Truth::Unevaluable(Why::Unparseable),
                 Some(number) => {
@@ -202,10 +211,12 @@ impl Test {
                     (above && below).into()
                 }
             },
-            (Self::PathWithin(directory), Value::String(path)) => judged(directory.contains(path)),
-            (Self::HostIs(host), Value::String(url)) => judged(Host::of_url(url).map(|other| *host == other)),
+            (Self::PathWithin(directory), Value::String(path)) => {
+                judged(readings.path(path, |components| directory.contains(components)))
+            }
+            (Self::HostIs(host), Value::String(url)) => judged(readings.host(url, |other| host == other)),
             (Self::HostWithin(host), Value::String(url)) => {
-                judged(Host::of_url(url).map(|other| host.contains(&other)))
+                judged(readings.host(url, |other| host.contains(other)))
             }
             _ => Truth::Unevaluable(Why::WrongType),
         }
@@ -241,9 +252,15 @@ fn judged(answer: Option<bool>) -> Truth {
     answer.map_or(Truth::Unevaluable(Why::Unparseable), Truth::from)
 }
 
-fn within(count: usize, min: u64, max: u64) -> Truth {
+fn within(count: usize, min: u64, max: u64) -> bool {
     let count = u64::try_from(count).unwrap_or(u64::MAX);
-    (min <= count && count <= max).into()
+    (min..=max).contains(&count)
+}
+
+/// Whether the number of characters is within bounds. A character has 1 to 4 bytes, so often the bytes tell.
+fn has_length(text: &str, min: u64, max: u64) -> bool {
+    let (fewest, most) = (text.len().div_ceil(4), text.len());
+    (within(fewest, min, max) && within(most, min, max)) || within(text.chars().count(), min, max)
 }
 
 fn text(op: Op, value: Option<&Value>) -> Result<&str, String> {

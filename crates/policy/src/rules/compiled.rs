@@ -23,7 +23,7 @@ pub struct CompiledRule {
     pub(super) roles: Option<Vec<Role>>,
     pub(super) origins: Option<Vec<Origin>>,
     pub(crate) when: Vec<Question>,
-    pub(crate) window: Option<Window>,
+    pub(crate) window: Option<Box<Window>>,
     /// What a match of the rule does.
     pub(crate) effect: Effect,
     pub(crate) hold: HoldTerms,

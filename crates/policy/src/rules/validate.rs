@@ -1,5 +1,6 @@
 //! The checks of a document's parts. Each reports what it finds and returns the compiled part if it is sound.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
@@ -161,7 +162,7 @@ pub(super) fn conditions(faults: &mut Faults, when: &[Condition]) -> Option<Vec<
     (questions.len() == when.len()).then_some(questions)
 }
 
-pub(super) fn window(faults: &mut Faults, hours: &Hours) -> Option<Window> {
+pub(super) fn window(faults: &mut Faults, hours: &Hours) -> Option<Box<Window>> {
     if hours.from == hours.to {
         faults.add("hours.to", "`from` and `to` are the same: for the whole day write 00:00 and 24:00");
         return None;
@@ -171,7 +172,8 @@ pub(super) fn window(faults: &mut Faults, hours: &Hours) -> Option<Window> {
         return None;
     }
     let days = if hours.days.is_empty() { Weekday::ALL.to_vec() } else { hours.days.clone() };
-    Some(Window { from: hours.from.minutes(), to: hours.to.minutes(), days, zone: hours.zone.clone() })
+    let (from, to) = (hours.from.minutes(), hours.to.minutes());
+    Some(Box::new(Window { from, to, days, zone: hours.zone.clone() }))
 }
 
 pub(super) fn terms(faults: &mut Faults, rule: &Rule) -> Option<HoldTerms> {

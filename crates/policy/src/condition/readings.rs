@@ -1,0 +1,57 @@
+//! Texts of one call as they were read, so that each is read once however many rules ask for it.
+
+use alloc::vec::Vec;
+
+use super::host::Host;
+use super::path;
+
+/// What was read so far.
+#[derive(Debug, Default)]
+pub(crate) struct Readings<'a> {
+    hosts: Read<'a, Host>,
+    paths: Read<'a, Vec<&'a str>>,
+}
+
+impl<'a> Readings<'a> {
+    /// Judges the host of a URL; `None` if it has none that can be judged.
+    pub(super) fn host(&mut self, url: &'a str, judge: impl FnOnce(&Host) -> bool) -> Option<bool> {
+        self.hosts.judge(url, Host::of_url, judge)
+    }
+
+    /// Judges the components of a relative path; `None` if it is none that can be judged.
+    pub(super) fn path(&mut self, path: &'a str, judge: impl FnOnce(&[&str]) -> bool) -> Option<bool> {
+        self.paths.judge(path, path::components, |components| judge(components))
+    }
+}
+
+#[derive(Debug)]
+struct Read<'a, T>(Vec<(&'a str, Option<T>)>);
+
+impl<T> Default for Read<'_, T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'a, T> Read<'a, T> {
+    /// Beyond this many, as in a long list, texts are read each time: searching would not be quicker.
+    const MAX: usize = 16;
+
+    fn judge(
+        &mut self,
+        text: &'a str,
+        read: impl FnOnce(&'a str) -> Option<T>,
+        judge: impl FnOnce(&T) -> bool,
+    ) -> Option<bool> {
+        // The same text in the same place: comparing addresses is enough, and quicker.
+        if let Some((_, known)) = self.0.iter().find(|(known, _)| core::ptr::eq(*known, text)) {
+            return known.as_ref().map(judge);
+        }
+        let reading = read(text);
+        let answer = reading.as_ref().map(judge);
+        if self.0.len() < Self::MAX {
+            self.0.push((text, reading));
+        }
+        answer
+    }
+}
