@@ -4,6 +4,7 @@
 //! answer that did not arrive whole and end well has none. Each answer is [`Ok`] or one kind of error, whatever
 //! went wrong; what had arrived by then is in [`LlmError::partial`].
 
+pub mod demo;
 mod error;
 pub mod gemini;
 pub mod names;

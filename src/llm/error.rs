@@ -78,7 +78,7 @@ pub struct LlmError {
     /// What kind of failure.
     pub kind: LlmErrorKind,
     /// Who failed.
-    pub service: Service,
+    pub service: &'static Service,
     /// The model asked.
     pub model: String,
     /// The HTTP status, or the status inside the answer's stream.
@@ -99,7 +99,7 @@ const MESSAGE_CHARACTERS: usize = 500;
 impl LlmError {
     /// A failure with what was seen. The message is cut to a readable length.
     #[must_use]
-    pub fn new(kind: LlmErrorKind, service: Service, model: &str, message: &str) -> Self {
+    pub fn new(kind: LlmErrorKind, service: &'static Service, model: &str, message: &str) -> Self {
         Self {
             kind,
             service,
@@ -134,7 +134,7 @@ impl LlmError {
     /// What happened and what to do, in a line for the chat. Holds text from outside: escape it.
     #[must_use]
     pub fn sentence(&self) -> String {
-        let Service { label, key_setting, model_setting } = self.service;
+        let Service { label, key_setting, model_setting } = *self.service;
         let model = &self.model;
         let said = self.said();
         match self.kind {

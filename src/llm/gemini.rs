@@ -21,7 +21,7 @@ pub const BASE_URL: &str = "https://generativelanguage.googleapis.com";
 const NAME: &str = "gemini";
 const KEY_HEADER: &str = "x-goog-api-key";
 const DEFAULT_VERSION: &str = "v1beta";
-const SERVICE: Service =
+static SERVICE: Service =
     Service { label: "Gemini", key_setting: "GEMINI_API_KEY", model_setting: "GEMINI_MODEL" };
 
 /// A Gemini model.
@@ -42,17 +42,17 @@ impl Gemini {
     pub fn new(wire: Wire, base: &str, key: SecretString, model: &str) -> Result<Self, LlmError> {
         let model = model.strip_prefix("models/").unwrap_or(model);
         let endpoint = endpoint(base, model).ok_or_else(|| {
-            LlmError::new(LlmErrorKind::Unreachable, SERVICE, model, "its address is not a web address")
+            LlmError::new(LlmErrorKind::Unreachable, &SERVICE, model, "its address is not a web address")
         })?;
         Ok(Self { wire, endpoint, key, model: model.to_owned() })
     }
 
     fn asked(&self) -> Asked<'_> {
-        Asked { service: SERVICE, model: &self.model, key: &self.key }
+        Asked { service: &SERVICE, model: &self.model, key: &self.key }
     }
 
     /// The error for an answer that did not end well, with what had arrived.
-    fn failure(&self, fault: Fault, reply: Reply) -> LlmError {
+    fn failure(&self, fault: Fault, reply: Box<Reply>) -> LlmError {
         let (kind, said) = match &reply.turn.ending {
             Ending::CutOff { by: CutBy::TokenLimit } => {
                 (LlmErrorKind::CutOff, "the limit on tokens was reached")
@@ -66,7 +66,7 @@ impl Gemini {
         let asked = self.asked();
         LlmError {
             code: fault.code.map(|code| asked.without_key(&code)),
-            partial: Some(Box::new(reply)),
+            partial: Some(reply),
             ..asked.fault(kind, &message.join("; "))
         }
     }
@@ -148,7 +148,7 @@ impl Attempt for Gemini {
                 }
             }
         }
-        answer.end().map_err(|ended| self.failure(ended.0, ended.1))
+        answer.end().map_err(|(fault, reply)| self.failure(fault, reply))
     }
 }
 

@@ -264,7 +264,8 @@ mod tests {
                 prop_assert!(fits(short), "{}", short);
                 prop_assert!(seen.insert(short.to_owned()), "two tools share {}", short);
                 prop_assert_eq!(names.resolve(short), Some((server.as_str(), tool.as_str())));
-                prop_assert_eq!(ToolNames::new(&[(server, tool)]).short(server, tool), Some(short));
+                let alone = ToolNames::new(&[(server, tool)]);
+                prop_assert_eq!(alone.short(server, tool), Some(short));
             }
             prop_assert!(names.left_out().is_empty());
 

@@ -11,7 +11,7 @@ use super::{LlmError, LlmErrorKind, Service};
 use crate::conversation::CutBy;
 use lines::Unreadable;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
-use reqwest::{Client, Response, StatusCode, Url};
+use reqwest::{Client, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use sse::SseDecoder;
 use std::future::Future;
@@ -133,7 +133,7 @@ impl Wire {
 /// Who was asked, and with which key: everything that a failure is told with, and must be told without.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked<'a> {
-    pub(super) service: Service,
+    pub(super) service: &'static Service,
     pub(super) model: &'a str,
     pub(super) key: &'a SecretString,
 }
@@ -281,7 +281,7 @@ async fn refusal(guard: &Guard<'_>, mut response: Response) -> LlmError {
     }
     body.truncate(ERROR_BYTES);
     let body = String::from_utf8_lossy(&body);
-    let http = (status != StatusCode::OK).then_some(status.as_u16());
+    let http = (!status.is_success()).then_some(status.as_u16());
     let error = classify(&asked, http, &body);
     LlmError { retry_after: told.or(error.retry_after), ..error }
 }

@@ -3,4 +3,6 @@
 mod commands;
 mod decisions;
 mod harness;
+#[cfg(test)]
+mod llm;
 mod rules;

@@ -197,7 +197,7 @@ impl Answer {
     ///
     /// # Errors
     /// The answer did not end well: what to say of it, and what had arrived.
-    pub(super) fn end(self) -> Result<Reply, (Fault, Reply)> {
+    pub(super) fn end(self) -> Result<Reply, (Fault, Box<Reply>)> {
         let (ending, fault) = self.judged();
         if matches!(ending, Ending::Stop | Ending::ToolCalls) {
             let raw = format!("[{}]", self.parts.join(","));
@@ -215,7 +215,7 @@ impl Answer {
                 unfinished: Vec::new(),
             });
         }
-        Err((fault, self.broken_off(ending)))
+        Err((fault, Box::new(self.broken_off(ending))))
     }
 
     /// What had arrived of an answer that ended badly. Its calls are no calls any more, and it is not replayed as

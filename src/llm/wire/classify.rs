@@ -136,8 +136,8 @@ mod tests {
 
     fn told(status: Option<u16>, body: &str) -> LlmError {
         let key = SecretString::from("CANARY-KEY");
-        let service =
-            Service { label: "Gemini", key_setting: "GEMINI_API_KEY", model_setting: "GEMINI_MODEL" };
+        let service: &Service =
+            &Service { label: "Gemini", key_setting: "GEMINI_API_KEY", model_setting: "GEMINI_MODEL" };
         let error = classify(&Asked { service, model: "m-1", key: &key }, status, body);
         let shown = format!("{error:?} {error} {}", error.sentence());
         assert!(!shown.contains("CANARY-KEY"), "the key is in {shown}");
