@@ -69,7 +69,7 @@ words! {
         Null = "null",
         /// The argument is of a type that the operator cannot judge.
         WrongType = "wrong_type",
-        /// The text is not a plain relative path, or not a plain URL.
+        /// The text is not a plain path, or not a plain URL.
         Unparseable = "unparseable",
         /// The argument is a list without elements.
         EmptyList = "empty_list",
@@ -115,7 +115,7 @@ words! {
         Present = "present",
         /// The argument is not there. Takes no operand.
         Absent = "absent",
-        /// The relative path lies within the operand, a directory below the tool's root (`.` is the root itself).
+        /// The path lies within the operand, a directory: relative to the tool's root (`.` is the root itself), or absolute.
         PathWithin = "path_within",
         /// The URL's host is the operand.
         HostIs = "host_is",

@@ -173,7 +173,7 @@ impl Test {
                 Ok(Self::Range { min, max })
             }
             Op::PathWithin => Directory::new(text(op, value)?).map(Self::PathWithin).ok_or_else(|| {
-                "`path_within` takes a relative path of plain components, such as `.` or `docs/drafts`".into()
+                "`path_within` takes a path of plain components, such as `.`, `docs/drafts` or `/srv/files`".into()
             }),
             Op::HostIs => host(op, value).map(Self::HostIs),
             Op::HostWithin => host(op, value).map(Self::HostWithin),
@@ -212,7 +212,7 @@ impl Test {
                 }
             },
             (Self::PathWithin(directory), Value::String(path)) => {
-                judged(readings.path(path, |components| directory.contains(components)))
+                judged(readings.path(path, |path| directory.contains(path)))
             }
             (Self::HostIs(host), Value::String(url)) => judged(readings.host(url, |other| host == other)),
             (Self::HostWithin(host), Value::String(url)) => {

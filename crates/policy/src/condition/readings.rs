@@ -3,24 +3,28 @@
 use alloc::vec::Vec;
 
 use super::host::Host;
-use super::path;
+use super::path::Plain;
 
 /// What was read so far.
 #[derive(Debug, Default)]
 pub(crate) struct Readings<'a> {
     hosts: Read<'a, Host>,
-    paths: Read<'a, Vec<&'a str>>,
+    paths: Read<'a, Plain<'a>>,
 }
 
 impl<'a> Readings<'a> {
     /// Judges the host of a URL; `None` if it has none that can be judged.
     pub(super) fn host(&mut self, url: &'a str, judge: impl FnOnce(&Host) -> bool) -> Option<bool> {
-        self.hosts.judge(url, Host::of_url, judge)
+        self.hosts.judge(url, Host::of_url, |host| Some(judge(host)))
     }
 
-    /// Judges the components of a relative path; `None` if it is none that can be judged.
-    pub(super) fn path(&mut self, path: &'a str, judge: impl FnOnce(&[&str]) -> bool) -> Option<bool> {
-        self.paths.judge(path, path::components, |components| judge(components))
+    /// Judges a path; `None` if it is none that can be judged.
+    pub(super) fn path(
+        &mut self,
+        path: &'a str,
+        judge: impl FnOnce(&Plain<'a>) -> Option<bool>,
+    ) -> Option<bool> {
+        self.paths.judge(path, Plain::new, judge)
     }
 }
 
@@ -41,14 +45,14 @@ impl<'a, T> Read<'a, T> {
         &mut self,
         text: &'a str,
         read: impl FnOnce(&'a str) -> Option<T>,
-        judge: impl FnOnce(&T) -> bool,
+        judge: impl FnOnce(&T) -> Option<bool>,
     ) -> Option<bool> {
         // The same text in the same place: comparing addresses is enough, and quicker.
         if let Some((_, known)) = self.0.iter().find(|(known, _)| core::ptr::eq(*known, text)) {
-            return known.as_ref().map(judge);
+            return known.as_ref().and_then(judge);
         }
         let reading = read(text);
-        let answer = reading.as_ref().map(judge);
+        let answer = reading.as_ref().and_then(judge);
         if self.0.len() < Self::MAX {
             self.0.push((text, reading));
         }

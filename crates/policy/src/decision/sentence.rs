@@ -36,7 +36,7 @@ impl Decision {
             | Some((_, because @ Because::Unevaluable { .. })) => format!(": {}", explain(because, written)),
             _ => written
                 .filter(|rule| !rule.description.is_empty())
-                .map_or_else(String::new, |rule| format!(": {}", rule.description)),
+                .map_or_else(String::new, |rule| format!(": {}", one_line(&rule.description))),
         };
         format!("{verb} by rule `{id}`{others}{detail}")
     }
@@ -73,8 +73,10 @@ impl Decision {
 
 fn explain(because: Because, rule: Option<&Rule>) -> String {
     let condition = |place: u16| {
-        rule.and_then(|rule| rule.when.get(usize::from(place)))
-            .map_or_else(|| format!("its condition {}", place + 1), |c| format!("its condition `{c}`"))
+        rule.and_then(|rule| rule.when.get(usize::from(place))).map_or_else(
+            || format!("its condition {}", place + 1),
+            |c| format!("its condition `{}`", one_line(&c.to_string())),
+        )
     };
     match because {
         Because::Satisfied => "all that it asks is true".to_string(),
@@ -96,4 +98,21 @@ fn explain(because: Because, rule: Option<&Rule>) -> String {
         Because::Usage { used, limit } => format!("{used} of {limit} are used"),
         Because::SwitchedOff => "it is switched off".to_string(),
     }
+}
+
+/// A text of the operator as part of a sentence: white space as single spaces, cut where it is long.
+fn one_line(text: &str) -> String {
+    const MAX: usize = 200;
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if line.chars().count() + word.chars().count() >= MAX {
+            line.push('…');
+            break;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    line
 }

@@ -143,6 +143,10 @@ fn a_decision_is_one_plain_sentence() {
     assert_eq!(sentence(json!([budget]), &ok), "denied by rule `t`: 0 of 0 tokens are used");
     let hold = json!({ "id": "h", "kind": "require_approval", "description": "Ask first" });
     assert_eq!(sentence(json!([allow, hold]), &ok), "held for a person by rule `h`: Ask first");
+    let wordy = json!({ "id": "w", "kind": "block_tool", "description": format!("Line one\n  and {}", "more ".repeat(200)) });
+    let said = sentence(json!([wordy]), &ok);
+    assert!(said.starts_with("denied by rule `w`: Line one and more more") && said.ends_with('…'), "{said}");
+    assert!(said.chars().count() < 250, "{said}");
     // The rule that gave the reason speaks, though another comes first by name.
     let unclear =
         json!({ "id": "a", "kind": "block_tool", "when": [{ "argument": "x", "op": "equals", "value": 1 }] });

@@ -51,6 +51,22 @@ fn f32_a_path_is_judged_by_components() {
         ("docs/drafts", "docs", Truth::False),
         ("docs/drafts", "docs/draftsx", Truth::False),
         ("docs/drafts", "docs//drafts", Truth::True),
+        // An absolute directory and absolute paths; never one against the other.
+        ("/srv/files", "/srv/files", Truth::True),
+        ("/srv/files", "/srv/files/", Truth::True),
+        ("/srv/files/", "/srv//files/./a", Truth::True),
+        ("/srv/files", "/srv/files-evil/f", Truth::False),
+        ("/srv/files", "/srv", Truth::False),
+        ("/srv/files", "/", Truth::False),
+        ("/", "/etc/passwd", Truth::True),
+        ("/srv/files", "srv/files/a", REFUSED),
+        ("/srv/files", "a", REFUSED),
+        ("/srv/files", ".", REFUSED),
+        ("/srv/files", "/srv/files/../other/f", REFUSED),
+        ("/srv/files", "//srv/files/a", REFUSED),
+        ("/srv/files", "/srv/files\\..\\x", REFUSED),
+        ("/", "/C:/x", REFUSED),
+        ("srv/files", "/srv/files/a", REFUSED),
         // What different programs read differently.
         (".", "", REFUSED),
         (".", "..", REFUSED),
@@ -143,7 +159,7 @@ fn f32_neither_allow_nor_block_is_loosened() {
 
 #[test]
 fn f31_a_root_that_is_no_plain_path_is_a_mistake() {
-    for root in ["", "/", "/srv", "..", "a/../b", "a\\b", "~/x", "C:/x", "%2e", "a\0"] {
+    for root in ["", "//srv", "/srv/..", "..", "a/../b", "a\\b", "~/x", "C:/x", "%2e", "a\0"] {
         let rule = json!([{ "id": "a", "kind": "allow_tool", "when": [{ "argument": "path", "op": "path_within", "value": root }] }]);
         let found = crate::fixtures::faults(rule);
         assert_eq!(found[0].field, "rules[0].when[0].value", "{root:?}");
