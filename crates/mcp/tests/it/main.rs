@@ -3,10 +3,24 @@
 //! `cfg(test)` tells Clippy that helpers, too, are test code.
 
 #[cfg(test)]
+mod calls;
+#[cfg(test)]
 mod compile_fail;
+#[cfg(test)]
+mod discovery;
 #[cfg(test)]
 mod files;
 #[cfg(test)]
+mod http;
+#[cfg(test)]
+mod http_upstream;
+#[cfg(test)]
 mod jail;
 #[cfg(test)]
+mod noise;
+#[cfg(test)]
+mod processes;
+#[cfg(test)]
 mod sandbox;
+#[cfg(test)]
+mod support;
