@@ -318,3 +318,21 @@ pub(crate) fn opening(path: &Path, error: &sqlx::Error) -> OpenError {
         _ => OpenError::Other { path, why: error.to_string() },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn commits_wait_for_the_disk_unless_told_otherwise() {
+        assert_eq!(StoreOptions::default().synchronous, Synchronous::Full);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gate.db");
+        for (synchronous, expected) in [(Synchronous::Full, 2), (Synchronous::Normal, 1)] {
+            let mut conn = connect_options(&path, StoreOptions { synchronous }).connect().await.unwrap();
+            let level: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(&mut conn).await.unwrap();
+            let mode: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut conn).await.unwrap();
+            assert_eq!((level, mode.as_str()), (expected, "wal"));
+        }
+    }
+}

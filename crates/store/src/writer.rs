@@ -230,20 +230,22 @@ impl Thread {
         commands: &mut mpsc::Receiver<Waiting>,
     ) -> Option<SqliteConnection> {
         while !batch.is_empty() {
-            let why = match self.begin().await {
-                Ok(conn) => return Some(conn),
-                Err(why) => why,
-            };
-            let busy = sqlite_code(&why) == Some(SQLITE_BUSY);
-            let (over, waiting) = std::mem::take(batch)
-                .into_iter()
-                .partition(|waiting: &Waiting| !busy || waiting.since.elapsed() >= LOCK_WAIT);
-            *batch = waiting;
-            give_up(over, &why);
+            let begun = self.begin().await;
+            if let Err(why) = &begun {
+                let busy = sqlite_code(why) == Some(SQLITE_BUSY);
+                let (over, waiting) = std::mem::take(batch)
+                    .into_iter()
+                    .partition(|waiting: &Waiting| !busy || waiting.since.elapsed() >= LOCK_WAIT);
+                *batch = waiting;
+                give_up(over, why);
+            }
             while batch.len() < MAX_BATCH
                 && let Ok(next) = commands.try_recv()
             {
                 batch.push(next);
+            }
+            if let Ok(conn) = begun {
+                return Some(conn);
             }
         }
         None
