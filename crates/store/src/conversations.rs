@@ -427,12 +427,12 @@ async fn append(
     messages: Vec<NewMessage>,
 ) -> Result<Appended, StoreError> {
     let now = tx.now_ms();
-    let known: Option<i64> = sqlx::query_scalar("SELECT 1 FROM conversations WHERE id = $1")
+    let known: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM conversations WHERE id = $1)")
         .bind(id.as_str())
-        .fetch_optional(tx.conn())
+        .fetch_one(tx.conn())
         .await
         .map_err(failed)?;
-    if known.is_none() {
+    if !known {
         return Ok(Appended::NotFound);
     }
     let found: i64 =

@@ -58,8 +58,6 @@ pub struct Store {
     pages: SqlitePool,
     feed: Feed,
     clock: Arc<dyn Clock>,
-    /// Held as long as the server runs; `None` for command-line tools.
-    lock: Option<File>,
 }
 
 impl Store {
@@ -116,8 +114,8 @@ impl Store {
                 .connect_lazy_with(reading.clone())
         };
         let feed = Feed::new();
-        let (writer, task) = WriterTask::start(options, clock.clone(), feed.clone());
-        let store = Self { writer, task, gate: pool(4), pages: pool(4), feed, clock, lock };
+        let (writer, task) = WriterTask::start(options, clock.clone(), feed.clone(), lock);
+        let store = Self { writer, task, gate: pool(4), pages: pool(4), feed, clock };
         match store.people().first_person().await {
             Ok(()) => Ok(store),
             Err(error) => {
@@ -181,12 +179,15 @@ impl Store {
         self.feed.clone()
     }
 
-    /// Takes no further change, commits those that wait, and closes. Handles that are left answer with errors.
+    /// Takes no further change, commits those that wait, and closes. Handles that are left answer with errors. The
+    /// writer goes last, so that nothing is left in the log and the file alone is the whole store.
     pub async fn close(self) {
+        for pool in [&self.gate, &self.pages] {
+            if tokio::time::timeout(READ_WAIT, pool.close()).await.is_err() {
+                tracing::warn!("somebody still reads the store while it closes");
+            }
+        }
         self.task.stop().await;
-        self.gate.close().await;
-        self.pages.close().await;
-        drop(self.lock);
     }
 }
 
@@ -216,9 +217,18 @@ pub(crate) fn connect_options(path: &Path, options: StoreOptions) -> SqliteConne
         .disable_statement_logging()
 }
 
-/// Makes sure that the file is there and can be written; returns its true path, so that two names of one file share
+/// Makes sure that the file is there, for its owner's eyes alone if it is new, and can be written; returns its true path, so that two names of one file share
 /// one lock. The file itself is opened by SQLite alone: closing it elsewhere would drop this process's locks on it.
 async fn create(path: &Path, options: StoreOptions) -> Result<PathBuf, OpenError> {
+    let mut new = File::options();
+    new.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut new, 0o600);
+    match new.open(path) {
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(OpenError::NotWritable { path: path.to_owned(), why: error.to_string() }),
+    }
     let mut conn = connect_options(path, options).connect().await.map_err(|error| opening(path, &error))?;
     let writable = match sqlx::query("BEGIN IMMEDIATE").execute(&mut conn).await {
         Ok(_) => sqlx::query("ROLLBACK").execute(&mut conn).await,
@@ -239,7 +249,7 @@ async fn lock(path: &Path) -> Result<Option<File>, OpenError> {
     let unwritable =
         |error: std::io::Error| OpenError::NotWritable { path: name.clone(), why: error.to_string() };
     let file = File::options().create(true).append(true).open(&name).map_err(unwritable)?;
-    let mut attempts = 20_u32;
+    let mut attempts = 100_u32;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(Some(file)),

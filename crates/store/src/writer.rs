@@ -8,6 +8,7 @@ use sluicegate_gateway::{Clock, Clocks, StoreError};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _};
 use std::fmt;
+use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -177,11 +178,17 @@ pub(crate) struct WriterTask {
 }
 
 impl WriterTask {
-    /// Starts the writer. It ends when it is stopped, or when nobody can hand it a command any more.
-    pub(crate) fn start(options: SqliteConnectOptions, clock: Arc<dyn Clock>, feed: Feed) -> (Writer, Self) {
+    /// Starts the writer. It ends when it is stopped, or when nobody can hand it a command any more. The server's lock
+    /// is held for just as long.
+    pub(crate) fn start(
+        options: SqliteConnectOptions,
+        clock: Arc<dyn Clock>,
+        feed: Feed,
+        lock: Option<File>,
+    ) -> (Writer, Self) {
         let (queue, commands) = mpsc::channel(QUEUE);
         let stop = CancellationToken::new();
-        let thread = Thread { options: options.busy_timeout(LOCK_ATTEMPT), conn: None, clock, feed };
+        let thread = Thread { options: options.busy_timeout(LOCK_ATTEMPT), conn: None, clock, feed, lock };
         let task = tokio::spawn(thread.serve(commands, stop.clone()));
         (Writer { queue }, Self { stop, task })
     }
@@ -200,6 +207,7 @@ struct Thread {
     conn: Option<SqliteConnection>,
     clock: Arc<dyn Clock>,
     feed: Feed,
+    lock: Option<File>,
 }
 
 impl Thread {
@@ -220,6 +228,7 @@ impl Thread {
         {
             tracing::warn!(%error, "the store's writing connection did not close well");
         }
+        drop(self.lock);
     }
 
     /// Begins a transaction that holds the write lock from the start, so that it cannot fail half-way for want of it.

@@ -130,7 +130,8 @@ async fn a_vote_for_an_earlier_version_does_not_count() {
 #[tokio::test]
 async fn time_is_judged_by_the_stores_clock_inside_the_transaction() {
     // At the deadline, one before it, after a long suspension, and with the clock set back before the beginning.
-    let cases: [(&str, fn(&House), bool); 4] = [
+    type Change = fn(&House);
+    let cases: [(&str, Change, bool); 4] = [
         ("one millisecond before the deadline", |house| house.clock.advance(LIMIT_MS - 1), false),
         ("at the deadline", |house| house.clock.advance(LIMIT_MS), true),
         (

@@ -52,6 +52,31 @@ async fn a_second_server_on_the_same_file_is_refused_under_whatever_name() {
     open(&url(&folder)).await.unwrap().close().await;
 }
 
+/// The kind: the server's lock goes with some handle while others still write.
+#[tokio::test]
+async fn the_lock_lasts_as_long_as_anybody_can_write() {
+    let House { store, calls, folder, .. } = House::new().await;
+    let log = store.audit_log();
+    drop((store, calls));
+    let again = open(&url(&folder)).await.unwrap_err();
+    assert!(matches!(again, OpenError::Running(_)), "{again}");
+    drop(log);
+    open(&url(&folder)).await.unwrap().close().await;
+}
+
+/// The kind: records that every user of the machine can read.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_new_store_is_for_its_owners_eyes_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let house = House::new().await;
+    for suffix in ["", "-wal", "-shm"] {
+        let file = house.folder.path().join(format!("gate.db{suffix}"));
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{suffix}: {mode:o}");
+    }
+}
+
 #[tokio::test]
 async fn a_newer_schema_is_refused_by_server_and_tool() {
     let house = House::new().await;

@@ -219,6 +219,9 @@ async fn closing_commits_what_waits_and_takes_nothing_more() {
         appended.unwrap();
     }
     assert!(matches!(log.append(note(99)).await, Err(StoreError::Unavailable(_))));
+    let left: Vec<_> =
+        std::fs::read_dir(house.folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().ends_with("-wal")), "{left:?}");
     let url = crate::support::url(&house.folder);
     let again = Store::open_server(
         &url,
