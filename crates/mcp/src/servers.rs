@@ -42,7 +42,7 @@ pub enum ServersError {
     #[error("the server list cannot be read: {0}")]
     Unreadable(String),
     /// A name is not usable.
-    #[error("the server list names a server {0}")]
+    #[error("a server of the list cannot have its name: {0}")]
     Name(String),
     /// One entry is wrong.
     #[error("server `{server}`: `{field}` {why}")]

@@ -2,7 +2,7 @@
 
 use crate::servers::{Reach, ServerEntry};
 use crate::upstream::handler::Handler;
-use crate::upstream::http::{self, HttpClient, HttpFault};
+use crate::upstream::http::{self, Fault, HttpClient, HttpFault};
 use crate::upstream::ledger::Ledger;
 use crate::upstream::masking::Masks;
 use crate::upstream::noise::Noise;
@@ -171,10 +171,7 @@ impl Dialler<'_> {
     fn explain(&self, error: &ClientInitializeError, ended: Option<&String>) -> ConnectError {
         use ClientInitializeError as E;
         let (why, reached) = match error {
-            E::TransportError { error, .. } => match error
-                .error
-                .downcast_ref::<StreamableHttpError<HttpFault>>()
-            {
+            E::TransportError { error, .. } => match error.error.downcast_ref::<Fault>() {
                 Some(StreamableHttpError::Client(fault @ HttpFault::NotConnected(_))) => {
                     (fault.to_string(), false)
                 }

@@ -1,9 +1,11 @@
 //! Which tools a server offers: all pages, within bounds, each definition pinned.
 
+use crate::upstream::http::Fault;
 use crate::upstream::masking::Masks;
 use crate::upstream::wire;
 use rmcp::model::{ErrorCode, PaginatedRequestParams};
 use rmcp::service::{Peer, RoleClient, ServiceError};
+use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::Value;
 use sluicegate_gateway::{Digest, ToolDefinition};
 use sluicegate_policy::{ServerName, ToolName, ToolRef};
@@ -44,8 +46,10 @@ pub(crate) enum DiscoveryError {
     Refused(String),
     #[error("it did not list its tools within {} s", LIMIT.as_secs())]
     Slow,
-    #[error("the connection ended while its tools were listed")]
-    Lost,
+    #[error("its tools could not be listed: {0}")]
+    Lost(String),
+    #[error("it does not know its session any more")]
+    SessionUnknown,
     #[error("its list of tools cannot be understood")]
     Unreadable,
 }
@@ -94,7 +98,14 @@ async fn list(peer: &Peer<RoleClient>, masks: &Masks) -> Result<Listing, Discove
                 return Err(DiscoveryError::Refused(masks.show(&error.message)));
             }
             Err(ServiceError::UnexpectedResponse) => return Err(DiscoveryError::Unreadable),
-            Err(_) => return Err(DiscoveryError::Lost),
+            Err(ServiceError::TransportSend(error)) => {
+                return Err(match error.error.downcast_ref::<Fault>() {
+                    Some(StreamableHttpError::SessionExpired) => DiscoveryError::SessionUnknown,
+                    Some(StreamableHttpError::Client(fault)) => DiscoveryError::Lost(fault.to_string()),
+                    _ => DiscoveryError::Lost("the connection ended".to_owned()),
+                });
+            }
+            Err(_) => return Err(DiscoveryError::Lost("the connection ended".to_owned())),
         };
         let next = page.next_cursor.clone();
         let (tools, accepted) = wire::page_as_sent(page);

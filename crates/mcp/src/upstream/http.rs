@@ -15,7 +15,7 @@ use futures::stream::BoxStream;
 use http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use reqwest::{RequestBuilder, Response};
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::common::http_header::{
     EVENT_STREAM_MIME_TYPE, HEADER_LAST_EVENT_ID, HEADER_SESSION_ID, JSON_MIME_TYPE,
@@ -55,7 +55,8 @@ pub(crate) enum HttpFault {
     Status(u16),
 }
 
-type Fault = StreamableHttpError<HttpFault>;
+/// The same inside what the library says went wrong.
+pub(crate) type Fault = StreamableHttpError<HttpFault>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
 /// The HTTP client of one connection to one server.
@@ -161,7 +162,8 @@ impl HttpClient {
             .boxed()
     }
 
-    /// A status that is no success. A protocol error in the body is the server's own word and goes on as it is.
+    /// A status that is no success. With a client error, a protocol error in the body is the server's own word and
+    /// goes on as it is; a server error beside it says that nobody knows how far the request came.
     async fn refused(
         &self,
         message: &ClientJsonRpcMessage,
@@ -177,27 +179,26 @@ impl HttpClient {
             // but it is worth a look.
             self.signals.suspect.notify_one();
         }
-        let is_json = media_type(response.headers()) == Some(JSON_MIME_TYPE);
+        let failed = || StreamableHttpError::Client(HttpFault::Status(status.as_u16()));
         let is_auth = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        if is_auth || !status.is_client_error() {
+            return Err(failed());
+        }
+        let is_json = media_type(response.headers()) == Some(JSON_MIME_TYPE);
         // A failure to read the explanation changes nothing about the failure.
         let body =
             if is_json { self.body(response, MAX_EXPLANATION).await.unwrap_or_default() } else { Vec::new() };
         let error = match wire::read(&body, &self.ledger) {
-            Some(ServerJsonRpcMessage::Error(error)) if !is_auth => Some(error),
-            _ => None,
-        };
-        if let (false, true, Some(id)) =
-            (in_session, status.is_client_error() && !is_auth, discovery(message))
-        {
+            Some(ServerJsonRpcMessage::Error(error)) => error.error,
             // A server of the older era does not know discovery; the library then falls back.
-            let text = format!("discovery was refused with HTTP status {}", status.as_u16());
-            let error = error.map_or_else(|| ErrorData::invalid_request(text, None), |error| error.error);
-            return Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::error(error, Some(id)), None));
-        }
-        match error {
-            Some(error) => Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Error(error), None)),
-            None => Err(StreamableHttpError::Client(HttpFault::Status(status.as_u16()))),
-        }
+            _ if !in_session && is_discovery(message) => {
+                let text = format!("discovery was refused with HTTP status {}", status.as_u16());
+                ErrorData::invalid_request(text, None)
+            }
+            _ => return Err(failed()),
+        };
+        // Servers that refuse before they look into a request name no id, or a made-up one.
+        Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::error(error, request_id(message)), None))
     }
 }
 
@@ -244,7 +245,7 @@ impl StreamableHttpClient for HttpClient {
             Some(JSON_MIME_TYPE) => {
                 let body = self.body(response, wire::MAX_MESSAGE).await?;
                 match wire::read(&body, &self.ledger) {
-                    Some(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
+                    Some(answer) => Ok(StreamableHttpPostResponse::Json(with_id(answer, &message), session)),
                     None => Err(broken("it answered with JSON that is no protocol message")),
                 }
             }
@@ -310,14 +311,24 @@ fn broken(why: &str) -> Fault {
     StreamableHttpError::Client(HttpFault::Broken(why.to_owned()))
 }
 
-/// The id of a discovery request.
-fn discovery(message: &ClientJsonRpcMessage) -> Option<rmcp::model::RequestId> {
+fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     match message {
-        ClientJsonRpcMessage::Request(request) => {
-            matches!(request.request, ClientRequest::DiscoverRequest(_)).then(|| request.id.clone())
-        }
+        ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
         _ => None,
     }
+}
+
+fn is_discovery(message: &ClientJsonRpcMessage) -> bool {
+    matches!(message, ClientJsonRpcMessage::Request(request)
+        if matches!(request.request, ClientRequest::DiscoverRequest(_)))
+}
+
+/// An error without an id, in the answer to a request, is about that request.
+fn with_id(mut answer: ServerJsonRpcMessage, message: &ClientJsonRpcMessage) -> ServerJsonRpcMessage {
+    if let ServerJsonRpcMessage::Error(error) = &mut answer {
+        error.id = error.id.take().or_else(|| request_id(message));
+    }
+    answer
 }
 
 fn authorization(status: StatusCode, headers: &HeaderMap) -> Option<Fault> {

@@ -3,7 +3,7 @@
 //! Everything here serves one distinction: what is certainly not run may be tried again by whoever asked; what may
 //! have run is never repeated by guesswork (field case F12).
 
-use crate::upstream::http::HttpFault;
+use crate::upstream::http::{Fault, HttpFault};
 use crate::upstream::ledger::Ledger;
 use crate::upstream::server::{Link, Server};
 use crate::upstream::stdio::StdioFault;
@@ -220,7 +220,7 @@ fn failed(server: &Server, open: &OpenCall<'_>, error: &ServiceError) -> Attempt
             StdioFault::Torn | StdioFault::Closed => open.unsent_or(Attempt::Lost(fault.to_string())),
         };
     }
-    match transport.downcast_ref::<StreamableHttpError<HttpFault>>() {
+    match transport.downcast_ref::<Fault>() {
         Some(StreamableHttpError::SessionExpired) => Attempt::SessionUnknown,
         Some(StreamableHttpError::AuthRequired(_)) => {
             Attempt::Refused("it asks for authorization".to_owned())

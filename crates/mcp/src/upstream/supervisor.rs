@@ -181,6 +181,7 @@ impl Supervisor {
                     match stop.run_until_cancelled(self.discover(connection, known)).await {
                         None => return End::Stopped,
                         Some(Ok(found)) => self.offer(generation, connection, found, known),
+                        Some(Err(DiscoveryError::SessionUnknown)) => return End::Outdated,
                         // It may simply be at work on a call.
                         Some(Err(DiscoveryError::Slow)) if connection.ledger.busy() => {}
                         Some(Err(error)) => return End::Lost(error.to_string()),

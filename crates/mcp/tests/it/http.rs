@@ -1,7 +1,7 @@
 //! Servers over Streamable HTTP, of both eras.
 
 use crate::http_upstream::{Era, HttpUpstream, OnCall};
-use crate::support::{FAR, House, sentence};
+use crate::support::{FAR, House, sentence, text_of};
 use serde_json::{Value, json};
 use sluicegate_gateway::{CallState, ProposedArguments, ReasonCode, ServerState};
 use sluicegate_mcp::ServerEntry;
@@ -118,6 +118,53 @@ async fn f12_a_call_sent_again_after_a_forgotten_session_is_recorded() {
     assert_eq!(answer.state, CallState::Completed, "{answer:?}");
     let trail = house.trail(answer.call).await;
     assert_eq!(trail.iter().filter(|kind| *kind == "execution_retried").count(), 1, "{trail:?}");
+}
+
+#[tokio::test]
+async fn f12_a_call_on_its_way_survives_the_new_session_of_another() {
+    let upstream = HttpUpstream::start(Era::Legacy).await;
+    let house = House::ready(vec![entry("s", &upstream.url())]).await;
+    upstream.script(OnCall::Held);
+    let slow = house.propose("s", "echo", ProposedArguments::Json(json!({ "n": 1 })));
+    while upstream.look(|site| site.effects) == 0 {
+        tokio::task::yield_now().await;
+    }
+    upstream.script(OnCall::Answer);
+    upstream.forget_sessions();
+    assert_eq!(house.text("s", "echo", json!({ "n": 2 })).await, r#"{"n":2}"#);
+    assert_eq!(upstream.look(|site| site.initialised), 2);
+    upstream.site.release.notify_one();
+    let answer = tokio::time::timeout(FAR, slow.outcome()).await.unwrap();
+    assert_eq!(text_of(&answer), r#"{"n":1}"#);
+}
+
+#[tokio::test]
+async fn f12_a_restart_that_only_the_stream_of_notices_sees_is_recovered_from() {
+    let upstream = HttpUpstream::start(Era::Legacy).await;
+    let house = House::ready(vec![entry("s", &upstream.url())]).await;
+    let away = upstream.stop().await;
+    let upstream = away.start().await;
+    upstream.retool(json!([tool("echo"), tool("fresh")]), 0);
+    // No call is made: the broken stream is what tells.
+    house.until_tools("s", &["echo", "fresh"]).await;
+    assert_eq!(upstream.look(|site| site.initialised), 2);
+}
+
+#[tokio::test]
+async fn f12_a_refusal_that_names_no_request_is_an_answer_and_no_silence() {
+    for era in [Era::Legacy, Era::Modern] {
+        let upstream = HttpUpstream::start(era).await;
+        let house = House::ready(vec![entry("s", &upstream.url())]).await;
+        for (status, state) in [(400, CallState::Failed), (200, CallState::Failed), (500, CallState::Unknown)]
+        {
+            upstream.script(OnCall::Error(status));
+            let answer = house.call("s", "echo", json!({})).await;
+            assert_eq!(answer.state, state, "{era:?} {status}: {answer:?}");
+            assert_ne!(code(&answer), ReasonCode::TimedOut);
+        }
+        upstream.script(OnCall::Answer);
+        assert_eq!(house.text("s", "echo", json!({})).await, "{}");
+    }
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -29,8 +29,12 @@ pub(crate) enum OnCall {
     DropStream,
     /// Answers with this status.
     Status(u16),
+    /// Answers with this status and a protocol error that names no request.
+    Error(u16),
     /// Answers as if it had never heard of the session.
     Forgotten,
+    /// Answers when the test says so.
+    Held,
     /// Never answers.
     Silent,
 }
@@ -46,6 +50,7 @@ pub(crate) struct Site {
     pub(crate) era: Era,
     pub(crate) state: Mutex<SiteState>,
     notices: broadcast::Sender<()>,
+    pub(crate) release: Notify,
     closing: CancellationToken,
 }
 
@@ -86,6 +91,7 @@ impl HttpUpstream {
             era,
             state: Mutex::new(state),
             notices: broadcast::channel(16).0,
+            release: Notify::new(),
             closing: CancellationToken::new(),
         };
         Self::serve(Arc::new(site), "127.0.0.1:0".parse().unwrap()).await
@@ -263,7 +269,20 @@ fn call(site: &Arc<Site>, message: &Value) -> Response {
             stream(futures::stream::iter(chunks))
         }
         OnCall::Status(status) => StatusCode::from_u16(status).unwrap().into_response(),
+        OnCall::Error(status) => {
+            let error = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32000, "message": "no valid session" } });
+            let json = [("content-type", "application/json")];
+            (StatusCode::from_u16(status).unwrap(), json, error.to_string()).into_response()
+        }
         OnCall::Forgotten => StatusCode::NOT_FOUND.into_response(),
+        OnCall::Held => {
+            effect();
+            let site = Arc::clone(site);
+            stream(futures::stream::once(async move {
+                site.release.notified().await;
+                Ok(Bytes::from(format!("data: {answer}\n\n")))
+            }))
+        }
         OnCall::Silent => stream(
             futures::stream::pending::<Result<Bytes, std::io::Error>>()
                 .take_until(site.closing.clone().cancelled_owned()),
