@@ -5,6 +5,7 @@
 mod audit;
 mod policy;
 mod sandbox_files;
+mod serve;
 mod sign_in_link;
 
 use std::io::Write as _;
@@ -116,7 +117,8 @@ pub fn main() -> ExitCode {
 
 fn run(line: CommandLine) -> anyhow::Result<Answer> {
     match line.command {
-        None | Some(Command::Serve(_)) => anyhow::bail!("serving is not built yet"),
+        None => serve::run(&line.serve),
+        Some(Command::Serve(flags)) => serve::run(&flags),
         Some(Command::SandboxFiles { root }) => sandbox_files::run(&root),
         Some(Command::Policy(Policy::Check { file })) => policy::check(&file),
         Some(Command::Policy(Policy::Import { file, reason, store })) => {

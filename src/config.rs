@@ -51,7 +51,8 @@ pub struct Flags {
     /// Address of the Gemini interface [env: GEMINI_BASE_URL]
     #[arg(long, value_name = "URL")]
     pub gemini_base_url: Option<String>,
-    /// What to log, such as `info` or `warn,sluicegate=debug` [env: LOG_FILTER] [default: info]
+    /// What to log, such as `info` or `warn,sluicegate=debug` [env: LOG_FILTER]
+    /// [default: info,rmcp=off]
     #[arg(long, value_name = "FILTER")]
     pub log_filter: Option<String>,
 }
@@ -169,6 +170,8 @@ const NOT_LOOPBACK: &str = "other machines could reach it, and there are no acco
 const MAX_APPROVAL_SECONDS: u32 = 31 * 86_400;
 const MAX_STEPS: u32 = 1_000;
 const HIGH_TIER_SECONDS: u32 = 60;
+/// The MCP library reports as errors what the pool of servers tries again and shows on the Tools page.
+const LOG_FILTER: &str = "info,rmcp=off";
 const DATABASE: &str = "sqlite://sluicegate.db";
 
 impl Config {
@@ -211,7 +214,7 @@ impl Config {
                 provider_url,
             )?,
             context7_api_key: values.secret("CONTEXT7_API_KEY", "CONTEXT7_API_KEY_FILE")?,
-            log_filter: values.read("LOG_FILTER", flags.log_filter.as_ref(), "info", log_filter)?,
+            log_filter: values.read("LOG_FILTER", flags.log_filter.as_ref(), LOG_FILTER, log_filter)?,
             key_files: Vec::new(),
             settings: Vec::new(),
         };

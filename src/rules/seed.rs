@@ -76,9 +76,16 @@ pub fn read_file(path: &Path) -> Result<Option<String>, String> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("it cannot be read ({error})")),
     };
+    let failed = |error| format!("it cannot be read ({error})");
+    let state = || file.metadata().and_then(|found| Ok((found.len(), found.modified()?))).map_err(failed);
+    let before = state()?;
     let mut bytes = Vec::new();
     let limit = MAX_POLICY_BYTES as u64 + 1;
-    file.take(limit).read_to_end(&mut bytes).map_err(|error| format!("it cannot be read ({error})"))?;
+    (&file).take(limit).read_to_end(&mut bytes).map_err(failed)?;
+    // A text cut short can be a policy that has lost its last rules.
+    if state()? != before {
+        return Err("it is being written at this moment; try again".to_owned());
+    }
     if bytes.len() > MAX_POLICY_BYTES {
         return Err(format!("it is larger than {} KiB, the most a policy may be", MAX_POLICY_BYTES / 1024));
     }

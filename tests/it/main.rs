@@ -1,8 +1,16 @@
 //! The product from outside: its processes, pages and files.
 
+#[cfg(test)]
+mod architecture;
+#[cfg(test)]
 mod commands;
+#[cfg(test)]
 mod decisions;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod llm;
+#[cfg(test)]
 mod rules;
+#[cfg(test)]
+mod start;
