@@ -54,9 +54,14 @@ impl Server {
         self.wait_for_link(0, false, limit).await
     }
 
-    /// A link newer than `generation`, waited for also while the server is down.
-    pub(crate) async fn next_link(&self, generation: u64, limit: Duration) -> Result<Arc<Link>, String> {
-        self.wait_for_link(generation, true, limit).await
+    /// A link newer than `generation`. `patient`: it is waited for also while the server is down.
+    pub(crate) async fn next_link(
+        &self,
+        generation: u64,
+        patient: bool,
+        limit: Duration,
+    ) -> Result<Arc<Link>, String> {
+        self.wait_for_link(generation, patient, limit).await
     }
 
     async fn wait_for_link(&self, after: u64, patient: bool, limit: Duration) -> Result<Arc<Link>, String> {

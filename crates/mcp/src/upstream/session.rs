@@ -65,7 +65,10 @@ pub(crate) async fn call(
     };
     let last = match again {
         Some(why) if !cancel.is_cancelled() => {
-            second(server, &link, &permit, attempts, cancel, why).await.unwrap_or(first)
+            // A session that cannot be made again is no reason to keep the caller waiting; a lost answer is.
+            let patient = !matches!(first, Attempt::SessionUnknown);
+            let next = Next { server, link: &link, patient, why };
+            second(next, &permit, attempts, cancel).await.unwrap_or(first)
         }
         _ => first,
     };
@@ -73,14 +76,20 @@ pub(crate) async fn call(
     conclude(server, last)
 }
 
+/// What a second sending starts from.
+struct Next<'a> {
+    server: &'a Server,
+    link: &'a Arc<Link>,
+    patient: bool,
+    why: &'static str,
+}
+
 /// The second sending. `None`: it did not come to that, so the first one's end stands.
 async fn second(
-    server: &Server,
-    link: &Arc<Link>,
+    Next { server, link, patient, why }: Next<'_>,
     permit: &Permit,
     attempts: &dyn Attempts,
     cancel: &CancellationToken,
-    why: &str,
 ) -> Option<Attempt> {
     let is_current =
         matches!(server.link(Duration::ZERO).await, Ok(now) if now.generation == link.generation);
@@ -89,7 +98,7 @@ async fn second(
     let link = if usable {
         Arc::clone(link)
     } else {
-        cancel.run_until_cancelled(server.next_link(link.generation, LINK_WAIT)).await?.ok()?
+        cancel.run_until_cancelled(server.next_link(link.generation, patient, LINK_WAIT)).await?.ok()?
     };
     if let Err(error) = attempts.retrying(why).await {
         tracing::warn!(server = %server.entry.name(), %error, "a second attempt could not be recorded; it is not made");
