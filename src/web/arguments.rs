@@ -221,7 +221,9 @@ mod tests {
         let long = format!("{}{}", "x".repeat(200_000), "TARGET");
         let list = ArgumentList::of(&serde_json::json!({ "content": long, "path": "a.txt" }).to_string());
         let html = list.render().unwrap();
-        assert_eq!(html.matches('x').count() - html.replace(&"x".repeat(100), "").matches('x').count(), 200_000);
+        let shorter = long.replacen('x', "", 100_000);
+        let shorter = ArgumentList::of(&serde_json::json!({ "content": shorter, "path": "a.txt" }).to_string());
+        assert_eq!(html.matches('x').count() - shorter.render().unwrap().matches('x').count(), 100_000);
         assert!(html.contains("TARGET"));
         assert_eq!(list.must_open(), ["all of content (200,006 characters)"]);
         assert_eq!(list.target().map(|target| target.0.to_string()).as_deref(), Some("a.txt"));

@@ -350,7 +350,7 @@ mod tests {
         };
         let html = html(entries, Some(&turn)).concat();
         assert!(!html.contains("<script") && !html.contains("<img") && !html.contains("hx-get=\"/x\""), "{html}");
-        assert_eq!(html.matches("&#60;script").count(), 10, "{html}");
+        assert_eq!(html.matches("&#60;script").count(), 11, "{html}");
     }
 
     #[test]
