@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// Characters of a long text that are shown at once: at its beginning, and at its end.
-const HEAD: usize = 1_500;
-const TAIL: usize = 300;
+const HEAD: usize = 800;
+const TAIL: usize = 200;
 
 /// Rows that are shown at once; the rest must be opened.
 const ROWS: usize = 60;

@@ -126,6 +126,11 @@ impl Marked {
     pub(crate) fn of(text: &str) -> Self {
         Self(VisibleText::of(text))
     }
+
+    /// Marks a text that is laid out in lines.
+    pub(crate) fn code(text: &str) -> Self {
+        Self(VisibleText::of_code(text))
+    }
 }
 
 components!(Badge, Risk, ToolName, Marked);

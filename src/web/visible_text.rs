@@ -5,9 +5,22 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Repeated blanks from this number on are drawn as one counted mark, so that they push nothing out of sight.
-const COUNTED_SPACES: usize = 4;
-const COUNTED_BREAKS: usize = 3;
+/// How a text is read.
+#[derive(Clone, Copy)]
+struct Reading {
+    /// Letters of two scripts are odd anywhere in it, not only within a word.
+    one_word: bool,
+    /// Repeated spaces and line breaks from these numbers on are drawn as one counted mark, so that they push nothing
+    /// out of sight.
+    spaces: usize,
+    breaks: usize,
+    /// Each line break gets a mark.
+    mark_breaks: bool,
+}
+
+const PROSE: Reading = Reading { one_word: false, spaces: 4, breaks: 3, mark_breaks: true };
+const ADDRESS: Reading = Reading { one_word: true, ..PROSE };
+const CODE: Reading = Reading { one_word: false, spaces: 41, breaks: 6, mark_breaks: false };
 
 /// What a text does that its reader would not notice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -77,13 +90,18 @@ pub(crate) struct VisibleText {
 impl VisibleText {
     /// Takes a text apart. Looks for mixed scripts within each word.
     pub(crate) fn of(text: &str) -> Self {
-        Scanner::scan(text, false)
+        Scanner::scan(text, PROSE)
+    }
+
+    /// As [`Self::of`], for text that is laid out in lines: indentation and line breaks are plain until there are many.
+    pub(crate) fn of_code(text: &str) -> Self {
+        Scanner::scan(text, CODE)
     }
 
     /// As [`Self::of`], for an address (path, host, recipient): letters of two scripts anywhere in it are marked,
     /// since an address is one word.
     pub(crate) fn of_address(text: &str) -> Self {
-        Scanner::scan(text, true)
+        Scanner::scan(text, ADDRESS)
     }
 
     /// Whether anything in it would mislead a reader.
@@ -159,18 +177,18 @@ fn cut(runs: Vec<Run>, at: usize) -> (Vec<Run>, Vec<Run>) {
     (before, after)
 }
 
-#[derive(Default)]
 struct Scanner {
+    reading: Reading,
     out: VisibleText,
     plain: String,
 }
 
 impl Scanner {
-    fn scan(text: &str, address: bool) -> VisibleText {
-        let mut scanner = Self::default();
+    fn scan(text: &str, reading: Reading) -> VisibleText {
+        let mut scanner = Self { reading, out: VisibleText::default(), plain: String::new() };
         scanner.out.chars = text.chars().count();
         scanner.out.lines = if text.is_empty() { 0 } else { text.matches('\n').count().saturating_add(1) };
-        let whole = address && mixes(text);
+        let whole = reading.one_word && mixes(text);
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
             let taken = match first {
@@ -211,20 +229,20 @@ impl Scanner {
     fn blanks(&mut self, rest: &str, blank: char) -> usize {
         let count = rest.chars().take_while(|c| *c == blank).count();
         let (limit, sign, what) =
-            if blank == '\n' { (COUNTED_BREAKS, "⏎", "line breaks") } else { (COUNTED_SPACES, "␠", "spaces") };
+            if blank == '\n' { (self.reading.breaks, "⏎", "line breaks") } else { (self.reading.spaces, "␠", "spaces") };
         if count >= limit {
             self.out.oddities.insert(Oddity::Blanks);
             self.mark(format!("{sign}×{count}"), format!("{count} {what}"));
             if blank == '\n' {
                 self.plain.push('\n');
             }
-        } else if blank == '\n' {
+        } else if blank == '\n' && self.reading.mark_breaks {
             for _ in 0..count {
                 self.mark(sign.to_owned(), "line break".to_owned());
                 self.plain.push('\n');
             }
         } else {
-            self.plain.extend(std::iter::repeat_n(' ', count));
+            self.plain.extend(std::iter::repeat_n(blank, count));
         }
         count.saturating_mul(blank.len_utf8())
     }
@@ -408,6 +426,13 @@ mod tests {
         assert_eq!(text.to_string(), "harmless[⏎×300]\nrm -rf /");
         assert_eq!(text.length(), "316 characters, 301 lines");
         assert!(text.is_odd());
+    }
+
+    #[test]
+    fn code_keeps_its_lines_until_there_are_too_many() {
+        assert_eq!(VisibleText::of_code("{\n    \"a\": 1\n\n}").to_string(), "{\n    \"a\": 1\n\n}");
+        assert_eq!(VisibleText::of_code(&format!("a{}b", "\n".repeat(6))).to_string(), "a[⏎×6]\nb");
+        assert_eq!(VisibleText::of_code("a\u{202E}b").to_string(), "a[RLO]b");
     }
 
     #[test]

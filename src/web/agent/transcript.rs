@@ -67,7 +67,7 @@ impl Excerpt {
         let count = text.chars().count();
         let left_out = (count > MOST_SHOWN)
             .then(|| figures::grouped(u64::try_from(count.saturating_sub(MOST_SHOWN)).unwrap_or(u64::MAX)));
-        Self { text: Marked::of(&text.chars().take(MOST_SHOWN).collect::<String>()), left_out }
+        Self { text: Marked::code(&text.chars().take(MOST_SHOWN).collect::<String>()), left_out }
     }
 }
 
