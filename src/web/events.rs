@@ -30,6 +30,7 @@ use std::time::Duration;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
 use tower_sessions::Session;
 
 /// Streams that one session may have open. Browsers open six connections to a host; hidden pages close theirs.
@@ -41,29 +42,45 @@ const GATHER: Duration = Duration::from_millis(40);
 /// How often a stream looks whether its session still stands, and sends a comment if nothing else was sent.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Counts open streams.
+/// The open streams, by session.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Streams(Arc<Mutex<HashMap<String, usize>>>);
+pub(crate) struct Streams(Arc<Mutex<HashMap<String, Open>>>);
+
+/// The open streams of one session.
+#[derive(Debug, Default)]
+struct Open {
+    count: usize,
+    ended: CancellationToken,
+}
 
 /// An open stream's place; gives it back when dropped.
 #[derive(Debug)]
 struct Place {
     streams: Streams,
     session: String,
+    ended: CancellationToken,
 }
 
 impl Streams {
     fn take(&self, session: String) -> Option<Place> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.values().sum::<usize>() >= MOST {
+        if open.values().map(|open| open.count).sum::<usize>() >= MOST {
             return None;
         }
         let mine = open.entry(session.clone()).or_default();
-        if *mine >= MOST_PER_SESSION {
+        if mine.count >= MOST_PER_SESSION {
             return None;
         }
-        *mine = mine.saturating_add(1);
-        Some(Place { streams: self.clone(), session })
+        mine.count = mine.count.saturating_add(1);
+        let ended = mine.ended.clone();
+        Some(Place { streams: self.clone(), session, ended })
+    }
+
+    /// Ends the streams of a session that was signed out.
+    pub(crate) fn end(&self, session: &str) {
+        if let Some(open) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(session) {
+            open.ended.cancel();
+        }
     }
 }
 
@@ -71,8 +88,8 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut open = self.streams.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mine) = open.get_mut(&self.session) {
-            *mine = mine.saturating_sub(1);
-            if *mine == 0 {
+            mine.count = mine.count.saturating_sub(1);
+            if mine.count == 0 {
                 open.remove(&self.session);
             }
         }
@@ -156,7 +173,7 @@ async fn events(
     let region = Region::of(&asked, &state, &user).await?;
     let key = session.id().ok_or(WebError::SignIn)?.to_string();
     let place = state.streams().take(key).ok_or(WebError::TooMany("open pages with a live connection"))?;
-    let shutdown = state.shutdown.clone();
+    let (shutdown, ended) = (state.shutdown.clone(), place.ended.clone());
     // Before anything is rendered: what changes from here on is not missed.
     let feed = state.feed.subscribe();
     let live = match &region {
@@ -177,7 +194,12 @@ async fn events(
         fresh: true,
         _place: place,
     };
-    let stream = reader.into_stream().take_until(shutdown.cancelled_owned());
+    let stream = reader.into_stream().take_until(async move {
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = ended.cancelled() => {}
+        }
+    });
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE).text("keep-alive");
     Ok(([(HeaderName::from_static("x-accel-buffering"), "no")], Sse::new(stream).keep_alive(keep_alive)).into_response())
 }
@@ -344,6 +366,10 @@ mod tests {
         assert!(streams.take("b".to_owned()).is_some());
         places.pop();
         assert!(streams.take("a".to_owned()).is_some());
+        streams.end("b");
+        assert!(places.iter().all(|place| !place.ended.is_cancelled()));
+        streams.end("a");
+        assert!(places.iter().all(|place| place.ended.is_cancelled()));
         drop(places);
         assert!(streams.0.lock().unwrap().is_empty());
         let many: Vec<_> = (0..MOST).filter_map(|n| streams.take(n.to_string())).collect();

@@ -82,3 +82,42 @@ impl<S: Sync> FromRequestParts<S> for Admin {
         if user.role == Role::Admin { Ok(Self(user)) } else { Err(WebError::Forbidden("admin")) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+    use axum::http::StatusCode;
+    use axum::routing::get;
+    use axum::{Extension, Router};
+    use tower::ServiceExt as _;
+
+    async fn status(role: Option<Role>, path: &str) -> StatusCode {
+        let router = Router::new()
+            .route("/look", get(|_: CurrentUser| async {}))
+            .route("/decide", get(|_: Decider| async {}))
+            .route("/change", get(|_: Admin| async {}));
+        let router = match role {
+            Some(role) => router.layer(Extension(CurrentUser { person: PersonId::new("p").unwrap(), role })),
+            None => router,
+        };
+        router.oneshot(Request::get(path).body(Body::empty()).unwrap()).await.unwrap().status()
+    }
+
+    /// What each role may do; an MCP key (`client`) may do nothing here.
+    #[tokio::test]
+    async fn roles_open_what_they_are_for() {
+        const OK: u16 = 200;
+        for (role, look, decide, change) in [
+            (None, 401, 401, 401),
+            (Some(Role::Client), OK, 403, 403),
+            (Some(Role::Viewer), OK, 403, 403),
+            (Some(Role::Approver), OK, OK, 403),
+            (Some(Role::Admin), OK, OK, OK),
+        ] {
+            for (path, expected) in [("/look", look), ("/decide", decide), ("/change", change)] {
+                assert_eq!(status(role, path).await.as_u16(), expected, "{role:?} {path}");
+            }
+        }
+    }
+}

@@ -193,6 +193,7 @@ async fn sign_in(
 async fn sign_out(State(state): State<WebState>, user: CurrentUser, session: Session) -> Result<Response, WebError> {
     if let Some(id) = session.id() {
         state.people.sign_out(&user.person, &id.to_string()).await?;
+        state.streams().end(&id.to_string());
     }
     session.flush().await.map_err(unavailable)?;
     Ok(see_other("/sign-in"))

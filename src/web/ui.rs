@@ -98,21 +98,29 @@ impl Risk {
 /// Server and tool by their true names, marks included.
 #[derive(Clone, PartialEq, Eq, Debug, Template)]
 #[template(
-    source = r#"<span class="tool" hx-ignore><span class="tool__server">{{ server }}/</span>{{ tool }}</span>"#,
+    source = r#"<span class="tool" hx-ignore>{% if let Some(server) = server %}<span class="tool__server">{{ server }}/</span>{% endif %}{{ tool }}</span>"#,
     ext = "html"
 )]
 pub(crate) struct ToolName {
-    /// The server's name.
-    pub(crate) server: Marked,
+    /// The server's name; a name that fits no tool has none.
+    pub(crate) server: Option<Marked>,
     /// The tool's name.
     pub(crate) tool: Marked,
 }
 
 impl ToolName {
-    /// Names as recorded; a call of an unknown name has no server.
+    /// Names as recorded; the server's is empty if the name fits no tool.
     pub(crate) fn new(server: &str, tool: &str) -> Self {
-        let server = if server.is_empty() { "no server" } else { server };
-        Self { server: Marked(VisibleText::of_address(server)), tool: Marked(VisibleText::of_address(tool)) }
+        let server = (!server.is_empty()).then(|| Marked(VisibleText::of_address(server)));
+        Self { server, tool: Marked(VisibleText::of_address(tool)) }
+    }
+
+    /// In plain text, marks in brackets.
+    pub(crate) fn plain(&self) -> String {
+        match &self.server {
+            Some(server) => format!("{}/{}", server.0, self.tool.0),
+            None => self.tool.0.to_string(),
+        }
     }
 }
 

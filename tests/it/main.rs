@@ -1,6 +1,8 @@
 //! The product from outside: its processes, pages and files.
 
 #[cfg(test)]
+mod access;
+#[cfg(test)]
 mod architecture;
 #[cfg(test)]
 mod commands;
@@ -11,6 +13,12 @@ mod harness;
 #[cfg(test)]
 mod llm;
 #[cfg(test)]
+mod pages;
+#[cfg(test)]
 mod rules;
 #[cfg(test)]
+mod sign_in;
+#[cfg(test)]
 mod start;
+#[cfg(test)]
+mod streams;

@@ -172,12 +172,16 @@ impl CallLine {
         let state = match (row, result) {
             (Some(row), _) => row.state,
             (None, None) => CallState::Proposed,
-            (None, Some(result)) if result.is_error => CallState::Denied,
+            // Never proposed: the turn was stopped or ended before.
+            (None, Some(result)) if result.is_error => CallState::Withdrawn,
             (None, Some(_)) => CallState::Completed,
         };
         let (tone, mut icon, mut word) = call_state(state);
         if let (CallState::Denied, Some(code)) = (state, row.and_then(|row| row.code)) {
             (icon, word) = denied(code);
+        }
+        if row.is_none() && state == CallState::Withdrawn {
+            word = "Not run";
         }
         let arguments = row.and_then(|row| row.arguments.as_deref()).or(asked.arguments.as_deref());
         let took = row.and_then(|row| {

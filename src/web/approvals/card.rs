@@ -179,7 +179,7 @@ impl Card {
     /// One sentence for who cannot see it come.
     pub(crate) fn announcement(&self) -> String {
         let left = self.ring.as_ref().map(|ring| figures::left(ring.left_ms)).unwrap_or_default();
-        format!("New: {}/{} from {}, {left} to decide.", self.tool.server.0, self.tool.tool.0, self.asked_by)
+        format!("New: {} from {}, {left} to decide.", self.tool.plain(), self.asked_by)
     }
 
     fn forms(&self) -> Option<(i64, &[Tick], &'static str)> {
