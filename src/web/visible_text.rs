@@ -252,9 +252,9 @@ impl Scanner {
         let tags: Vec<char> = rest.chars().take_while(|c| is_tag(*c)).collect();
         let hidden: String = tags
             .iter()
-            .map(|c| match u32::from(*c).checked_sub(0xE_0000).and_then(char::from_u32) {
-                Some(letter @ ' '..='~') => letter,
-                _ => '·',
+            .map(|c| {
+                let letter = u32::from(*c).checked_sub(0xE_0000).and_then(char::from_u32);
+                letter.filter(|letter| matches!(letter, ' '..='~')).unwrap_or('·')
             })
             .collect();
         self.out.oddities.insert(Oddity::Tags);

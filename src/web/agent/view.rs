@@ -64,7 +64,11 @@ pub(super) struct Transcript {
     source = r#"<span class="badge badge--plain {{ self.parts().0 }}" id="turn-state" data-turn="{{ self.parts().3 }}"{% if !self.running() %} hidden{% endif %}>{{ self.parts().1 }}{{ self.parts().2 }}</span>"#,
     ext = "html"
 )]
-pub(super) enum TurnBadge {
+pub(super) struct TurnBadge(Doing);
+
+/// What a turn does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Doing {
     Idle,
     Writing,
     Calling,
@@ -76,39 +80,39 @@ pub(super) enum TurnBadge {
 impl TurnBadge {
     /// Of the turn that runs, if one does.
     pub(super) fn of(turn: Option<&TurnView>, held: bool) -> Self {
-        match turn {
-            None => Self::Idle,
-            Some(turn) if turn.stopping => Self::Stopping,
-            Some(_) if held => Self::Paused,
-            Some(turn) if turn.waiting.is_some() => Self::Retrying,
-            Some(turn) if turn.calls.iter().any(|call| !call.ended) => Self::Calling,
-            Some(_) => Self::Writing,
-        }
+        Self(match turn {
+            None => Doing::Idle,
+            Some(turn) if turn.stopping => Doing::Stopping,
+            Some(_) if held => Doing::Paused,
+            Some(turn) if turn.waiting.is_some() => Doing::Retrying,
+            Some(turn) if turn.calls.iter().any(|call| !call.ended) => Doing::Calling,
+            Some(_) => Doing::Writing,
+        })
     }
 
     pub(super) fn running(self) -> bool {
-        self != Self::Idle
+        self.0 != Doing::Idle
     }
 
     fn parts(self) -> (Tone, Icon, &'static str, &'static str) {
-        match self {
-            Self::Idle => (Tone::Neutral, Icon("check"), "Done", "idle"),
-            Self::Writing => (Tone::Info, Icon("spin"), "Writing", "writing"),
-            Self::Calling => (Tone::Info, Icon("spin"), "Running a tool", "calling"),
-            Self::Paused => (Tone::Hold, Icon("hold"), "Turn paused", "paused"),
-            Self::Retrying => (Tone::Hold, Icon("spin"), "Waiting for the model", "retrying"),
-            Self::Stopping => (Tone::Neutral, Icon("spin"), "Stopping", "stopping"),
+        match self.0 {
+            Doing::Idle => (Tone::Neutral, Icon("check"), "Done", "idle"),
+            Doing::Writing => (Tone::Info, Icon("spin"), "Writing", "writing"),
+            Doing::Calling => (Tone::Info, Icon("spin"), "Running a tool", "calling"),
+            Doing::Paused => (Tone::Hold, Icon("hold"), "Turn paused", "paused"),
+            Doing::Retrying => (Tone::Hold, Icon("spin"), "Waiting for the model", "retrying"),
+            Doing::Stopping => (Tone::Neutral, Icon("spin"), "Stopping", "stopping"),
         }
     }
 
     /// What the composer says beside its buttons.
     pub(super) fn says(self) -> &'static str {
-        match self {
-            Self::Idle => "",
-            Self::Writing | Self::Retrying => "Writing. You can stop it at any time.",
-            Self::Calling => "A tool is running. You can stop it at any time.",
-            Self::Paused => "Waiting for a decision on the call above",
-            Self::Stopping => "Stopping",
+        match self.0 {
+            Doing::Idle => "",
+            Doing::Writing | Doing::Retrying => "Writing. You can stop it at any time.",
+            Doing::Calling => "A tool is running. You can stop it at any time.",
+            Doing::Paused => "Waiting for a decision on the call above",
+            Doing::Stopping => "Stopping",
         }
     }
 }
@@ -261,9 +265,9 @@ mod tests {
     #[test]
     fn a_turn_shows_what_it_waits_for() {
         let turn = TurnView::default();
-        assert_eq!(TurnBadge::of(None, true), TurnBadge::Idle);
-        assert_eq!(TurnBadge::of(Some(&turn), false), TurnBadge::Writing);
-        assert_eq!(TurnBadge::of(Some(&turn), true), TurnBadge::Paused);
-        assert_eq!(TurnBadge::of(Some(&TurnView { stopping: true, ..turn }), true), TurnBadge::Stopping);
+        assert_eq!(TurnBadge::of(None, true).0, Doing::Idle);
+        assert_eq!(TurnBadge::of(Some(&turn), false).0, Doing::Writing);
+        assert_eq!(TurnBadge::of(Some(&turn), true).0, Doing::Paused);
+        assert_eq!(TurnBadge::of(Some(&TurnView { stopping: true, ..turn }), true).0, Doing::Stopping);
     }
 }
