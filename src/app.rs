@@ -109,6 +109,8 @@ async fn run(
         audit: store.audit(),
         people: store.people(),
         policies: store.policies(),
+        rules,
+        settings: config.settings.clone(),
         resolutions: store.resolutions(),
         catalogue,
         feed: store.feed(),

@@ -8,6 +8,8 @@ mod agent;
 mod approvals;
 mod arguments;
 mod assets;
+mod audit;
+mod decision;
 mod error;
 mod events;
 mod extract;
@@ -17,9 +19,13 @@ mod frame;
 mod guard;
 mod headers;
 mod health;
+mod overview;
+mod policies;
 mod respond;
 mod session;
+mod settings;
 mod state;
+mod tools;
 mod ui;
 mod visible_text;
 
@@ -46,6 +52,11 @@ pub fn router(state: WebState) -> Result<Router, ConfigError> {
     let people = Router::new()
         .merge(agent::router())
         .merge(approvals::router())
+        .merge(audit::router())
+        .merge(overview::router())
+        .merge(policies::router())
+        .merge(settings::router())
+        .merge(tools::router())
         .merge(events::router())
         .merge(session::router())
         .route_layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, headers::ANSWER_LIMIT))

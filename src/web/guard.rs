@@ -39,7 +39,6 @@ pub(crate) struct Decider {
 
 /// A signed-in admin.
 #[derive(Clone, Debug)]
-#[expect(dead_code, reason = "taken by the pages of rules, servers, keys and people")]
 pub(crate) struct Admin(pub(crate) CurrentUser);
 
 /// Lets signed-in people through.

@@ -4,6 +4,8 @@ use super::events::Streams;
 use super::headers::Hosts;
 use super::session::Attempts;
 use crate::agent::AgentHandle;
+use crate::config::Setting;
+use crate::rules::Rules;
 use sluicegate_gateway::{Approvals, Clock, StoreError, ToolCatalogue};
 use sluicegate_policy::{Mode, Per, PolicyDocument, RuleKind};
 use sluicegate_store::{AuditReader, CallReader, Conversations, Feed, People, Policies, PolicyEntry, Resolutions};
@@ -28,6 +30,10 @@ pub struct WebParts {
     pub people: People,
     /// Policy revisions.
     pub policies: Policies,
+    /// The rules: edited, imported, explained.
+    pub rules: Rules,
+    /// The settings in force, for the page that shows them.
+    pub settings: Vec<Setting>,
     /// Settles unknown outcomes.
     pub resolutions: Resolutions,
     /// Reads which servers and tools there are.

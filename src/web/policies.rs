@@ -1,0 +1,369 @@
+//! The rules: the list, switching, removing, trying a call. Editing and whole documents are in modules of their own.
+
+mod decides;
+mod document;
+mod edit;
+mod form;
+
+
+use super::decision as words;
+use super::error::WebError;
+use super::events::Region;
+use super::extract::{Form, Path, Query};
+use super::figures::{Moment, grouped};
+use super::frame::{Frame, Place};
+use super::guard::{Admin, CurrentUser};
+use super::respond::{render, see_other};
+use super::state::WebState;
+use super::ui::{Badge, Icon, Marked};
+use crate::rules::{Change, RulesError};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::{get, post};
+use decides::{Answer, Question};
+use serde::Deserialize;
+use sluicegate_gateway::{RevisionId, StoreError};
+use sluicegate_policy::{Mode, PolicyDocument, Rule, RuleId, RuleKind, Weekday};
+use sluicegate_store::PolicyEntry;
+use std::collections::HashMap;
+
+/// Revisions that are searched for a rule's last edit.
+const LOOK_BACK: u32 = 30;
+const DAY_MS: i64 = 86_400_000;
+/// Longest reason of a change, in characters.
+const MOST_REASON: usize = 500;
+
+/// Everyone who is signed in may look; changing takes an [`Admin`].
+pub(super) fn router() -> Router<WebState> {
+    Router::new()
+        .route("/policies", get(list).post(edit::create))
+        .route("/policies/try", get(list).post(try_call))
+        .route("/policies/new", get(edit::new))
+        .route("/policies/history", get(document::history))
+        .route("/policies/history/{revision}", get(document::revision))
+        .route("/policies/import", get(document::import_page).post(document::import))
+        .route("/policies/export", get(document::export))
+        .route("/policies/{id}", get(edit::show).post(edit::replace))
+        .route("/policies/{id}/enabled", post(set_enabled))
+        .route("/policies/{id}/delete", get(delete_page).post(delete))
+}
+
+#[derive(Template)]
+#[template(path = "policies.html")]
+struct PoliciesPage {
+    frame: Frame,
+    admin: bool,
+    trouble: Option<Trouble>,
+    notice: Option<String>,
+    revision: i64,
+    since: Option<Moment>,
+    source: Marked,
+    filter: String,
+    rules: Vec<RuleRow>,
+    total: usize,
+    on: usize,
+    tools: Vec<String>,
+    question: Question,
+    answer: Option<Result<Answer, String>>,
+}
+
+/// Why there are no rules in force.
+#[derive(Clone, Debug)]
+struct Trouble {
+    what: Marked,
+}
+
+#[derive(Debug)]
+struct RuleRow {
+    id: RuleId,
+    name: Marked,
+    selector: Marked,
+    detail: Marked,
+    badge: Badge,
+    kind: &'static str,
+    /// Its kind says more than its effect.
+    telling: bool,
+    enabled: bool,
+    shadow: bool,
+    hits: String,
+    edited: Option<(Moment, String)>,
+}
+
+/// The rules in force, or why there are none. Rules that cannot be read are no reason to show no page.
+struct InForce {
+    entry: Option<PolicyEntry>,
+    trouble: Option<Trouble>,
+}
+
+async fn in_force(state: &WebState) -> Result<InForce, WebError> {
+    let trouble = |what: &str| Some(Trouble { what: Marked::of(what) });
+    match state.rules.current().await {
+        Ok(Some(entry)) => {
+            let trouble = match entry.revision.document.compile(sluicegate_policy::RuleSet::default().defaults()) {
+                Ok(_) => None,
+                Err(errors) => {
+                    let first = errors.first().map(ToString::to_string).unwrap_or_default();
+                    trouble(&format!("revision {} cannot be used: {first}", entry.revision.id.0))
+                }
+            };
+            Ok(InForce { entry: Some(entry), trouble })
+        }
+        Ok(None) => {
+            let why = state.rules.refused_seed();
+            Ok(InForce { entry: None, trouble: trouble(why.as_deref().unwrap_or("no policy has been imported yet")) })
+        }
+        Err(StoreError::Corrupt(why)) => Ok(InForce { entry: None, trouble: trouble(&why) }),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The document in force and its revision, where a page cannot do without.
+async fn required(state: &WebState) -> Result<PolicyEntry, WebError> {
+    in_force(state).await?.entry.ok_or_else(no_policy)
+}
+
+fn no_policy() -> WebError {
+    WebError::Conflict("There are no readable rules, so every call is denied. Import a policy first".to_owned())
+}
+
+fn find<'a>(document: &'a PolicyDocument, id: &RuleId) -> Result<&'a Rule, WebError> {
+    document.rules.iter().find(|rule| rule.id == *id).ok_or(WebError::NotFound)
+}
+
+fn rule_id(id: &str) -> Result<RuleId, WebError> {
+    RuleId::new(id).map_err(|_| WebError::NotFound)
+}
+
+fn reason_of(reason: &str) -> Result<&str, WebError> {
+    if reason.chars().count() > MOST_REASON {
+        return Err(WebError::Invalid(format!("a reason has at most {MOST_REASON} characters")));
+    }
+    Ok(reason.trim())
+}
+
+#[derive(Debug, Deserialize)]
+struct Asked {
+    q: Option<String>,
+}
+
+async fn list(State(state): State<WebState>, user: CurrentUser, asked: Query<Asked>) -> Result<Response, WebError> {
+    let mut page = page(&state, &user).await?;
+    page.narrow(asked.0.q.as_deref().unwrap_or_default().trim());
+    Ok(render(&page))
+}
+
+async fn try_call(
+    State(state): State<WebState>,
+    user: CurrentUser,
+    fields: Form<Vec<(String, String)>>,
+) -> Result<Response, WebError> {
+    let mut page = page(&state, &user).await?;
+    page.question = Question::read(&fields.0);
+    page.answer = match in_force(&state).await?.entry {
+        Some(entry) => Some(page.question.ask(&state, &entry.revision.document).await?),
+        None => Some(Err("there are no readable rules: every call is denied".to_owned())),
+    };
+    let refused = matches!(page.answer, Some(Err(_)));
+    Ok(with_status(render(&page), if refused { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK }))
+}
+
+fn with_status(mut response: Response, status: StatusCode) -> Response {
+    if response.status().is_success() {
+        *response.status_mut() = status;
+    }
+    response
+}
+
+async fn page(state: &WebState, user: &CurrentUser) -> Result<PoliciesPage, WebError> {
+    let frame = state.frame(user, Place::Policies, "Policies", Region::Frame).await?;
+    let InForce { entry, trouble } = in_force(state).await?;
+    let hits = hits(state).await?;
+    let edits = match &entry {
+        Some(entry) => edits(state, &entry.revision.document).await?,
+        None => HashMap::new(),
+    };
+    let rules: Vec<RuleRow> = entry
+        .iter()
+        .flat_map(|entry| &entry.revision.document.rules)
+        .map(|rule| row(rule, hits.get(&rule.id).copied().unwrap_or_default(), edits.get(&rule.id)))
+        .collect();
+    let tools = state.catalogue.snapshot().tools().map(|tool| tool.tool().to_string()).collect();
+    Ok(PoliciesPage {
+        frame,
+        admin: user.role == sluicegate_policy::Role::Admin,
+        trouble,
+        notice: None,
+        revision: entry.as_ref().map(|entry| entry.revision.id.0).unwrap_or_default(),
+        since: entry.as_ref().map(|entry| Moment::at_ms(entry.at_ms)),
+        source: Marked::of(entry.as_ref().map(|entry| entry.source.as_str()).unwrap_or_default()),
+        filter: String::new(),
+        total: rules.len(),
+        on: rules.iter().filter(|rule| rule.enabled).count(),
+        rules,
+        tools,
+        question: Question::default(),
+        answer: None,
+    })
+}
+
+impl PoliciesPage {
+    /// Leaves the rules that hold a text.
+    fn narrow(&mut self, text: &str) {
+        self.filter = text.to_owned();
+        let wanted = text.to_lowercase();
+        if wanted.is_empty() {
+            return;
+        }
+        self.rules.retain(|rule| {
+            let words = [rule.id.as_str(), rule.kind, &plain(&rule.name), &plain(&rule.selector), &plain(&rule.detail)];
+            words.iter().any(|word| word.to_lowercase().contains(&wanted))
+        });
+    }
+
+    fn days() -> &'static [Weekday] {
+        Weekday::ALL
+    }
+}
+
+fn plain(text: &Marked) -> String {
+    use super::visible_text::Run;
+    let word = |run: &Run| match run {
+        Run::Plain(text) => text.clone(),
+        Run::Mark { label, .. } => label.clone(),
+        Run::Lookalike { letter, .. } => letter.to_string(),
+    };
+    text.0.runs.iter().map(word).collect()
+}
+
+fn row(rule: &Rule, hits: u64, edited: Option<&(i64, String)>) -> RuleRow {
+    let name = if rule.description.is_empty() { rule.id.as_str() } else { &rule.description };
+    RuleRow {
+        id: rule.id.clone(),
+        name: Marked::of(name),
+        selector: Marked::of(&words::selector(&rule.selects)),
+        detail: Marked::of(&words::detail(rule)),
+        badge: words::badge(words::effect_of(rule)),
+        kind: words::kind(rule.kind),
+        telling: matches!(rule.kind, RuleKind::InputValidation | RuleKind::TokenBudget | RuleKind::RateLimit),
+        enabled: rule.enabled,
+        shadow: rule.mode == Mode::Shadow,
+        hits: grouped(hits),
+        edited: edited.map(|(at_ms, by)| (Moment::at_ms(*at_ms), by.clone())),
+    }
+}
+
+/// How often each rule decided in the last day.
+async fn hits(state: &WebState) -> Result<HashMap<RuleId, u64>, WebError> {
+    let since = state.now_ms().saturating_sub(DAY_MS);
+    let mut hits: HashMap<RuleId, u64> = HashMap::new();
+    for hit in state.calls.overview(since).await?.rules {
+        let count = hits.entry(hit.rule).or_default();
+        *count = count.saturating_add(hit.count);
+    }
+    Ok(hits)
+}
+
+/// When each rule was last changed and by whom, as far back as [`LOOK_BACK`] revisions tell.
+async fn edits(state: &WebState, current: &PolicyDocument) -> Result<HashMap<RuleId, (i64, String)>, WebError> {
+    let history = match state.rules.history(None, LOOK_BACK).await {
+        Ok(page) => page,
+        // An older revision that cannot be read hides who edited what, not the rules.
+        Err(StoreError::Corrupt(_)) => return Ok(HashMap::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let mut found = HashMap::new();
+    for rule in &current.rules {
+        let same = |entry: &&PolicyEntry| entry.revision.document.rules.contains(rule);
+        let stretch: Vec<&PolicyEntry> = history.rows.iter().take_while(same).collect();
+        let whole = stretch.len() < history.rows.len() || history.next.is_none();
+        if let (Some(first), true) = (stretch.last(), whole) {
+            found.insert(rule.id.clone(), (first.at_ms, first.author.clone()));
+        }
+    }
+    Ok(found)
+}
+
+#[derive(Debug, Deserialize)]
+struct Switch {
+    revision: i64,
+    enabled: bool,
+}
+
+async fn set_enabled(
+    State(state): State<WebState>,
+    admin: Admin,
+    id: Path<String>,
+    switch: Form<Switch>,
+) -> Result<Response, WebError> {
+    let (id, switch) = (rule_id(&id.0)?, switch.0);
+    let change = Change { author: admin.0.person.as_str(), reason: "" };
+    match state.rules.set_enabled(&id, switch.enabled, RevisionId(switch.revision), change).await {
+        Ok(_) => Ok(see_other("/policies")),
+        Err(error) => refused(&state, &admin.0, error).await,
+    }
+}
+
+/// A change that was not made, on the page of the rules as they are now.
+async fn refused(state: &WebState, user: &CurrentUser, error: RulesError) -> Result<Response, WebError> {
+    let status = match error {
+        RulesError::Store(error) => return Err(error.into()),
+        RulesError::NotFound(_) => return Err(WebError::NotFound),
+        RulesError::NoPolicy => return Err(no_policy()),
+        RulesError::Conflict(_) => StatusCode::CONFLICT,
+        RulesError::Text(_) | RulesError::Rule(_) | RulesError::Arguments(_) => StatusCode::UNPROCESSABLE_ENTITY,
+    };
+    let mut page = page(state, user).await?;
+    page.notice = Some(error.to_string());
+    Ok(with_status(render(&page), status))
+}
+
+#[derive(Template)]
+#[template(path = "policies/delete.html")]
+struct DeletePage {
+    frame: Frame,
+    rule: RuleRow,
+    revision: i64,
+    reason: String,
+    notice: Option<String>,
+}
+
+async fn delete_page(State(state): State<WebState>, admin: Admin, id: Path<String>) -> Result<Response, WebError> {
+    Ok(render(&confirm(&state, &admin.0, &rule_id(&id.0)?).await?))
+}
+
+async fn confirm(state: &WebState, user: &CurrentUser, id: &RuleId) -> Result<DeletePage, WebError> {
+    let entry = required(state).await?;
+    let rule = row(find(&entry.revision.document, id)?, 0, None);
+    let frame = state.frame(user, Place::Policies, "Remove a rule", Region::Frame).await?;
+    Ok(DeletePage { frame, rule, revision: entry.revision.id.0, reason: String::new(), notice: None })
+}
+
+#[derive(Debug, Deserialize)]
+struct Removal {
+    revision: i64,
+    #[serde(default)]
+    reason: String,
+}
+
+async fn delete(
+    State(state): State<WebState>,
+    admin: Admin,
+    id: Path<String>,
+    removal: Form<Removal>,
+) -> Result<Response, WebError> {
+    let (id, removal) = (rule_id(&id.0)?, removal.0);
+    let change = Change { author: admin.0.person.as_str(), reason: reason_of(&removal.reason)? };
+    match state.rules.delete(&id, RevisionId(removal.revision), change).await {
+        Ok(_) => Ok(see_other("/policies")),
+        Err(error @ RulesError::Conflict(_)) => {
+            let mut page = confirm(&state, &admin.0, &id).await?;
+            page.notice = Some(error.to_string());
+            page.reason = removal.reason;
+            Ok(with_status(render(&page), StatusCode::CONFLICT))
+        }
+        Err(error) => refused(&state, &admin.0, error).await,
+    }
+}

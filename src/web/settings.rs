@@ -1,0 +1,109 @@
+//! How the product is set up, and how it does.
+
+use super::error::WebError;
+use super::events::Region;
+use super::frame::{Frame, Place};
+use super::guard::{Admin, CurrentUser};
+use super::respond::{render, see_other};
+use super::state::WebState;
+use super::ui::{Badge, Icon, Marked, Tone};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{get, post};
+use sluicegate_gateway::ServerState;
+use sluicegate_gateway::audit::EventKind;
+use sluicegate_policy::Role;
+use sluicegate_store::{AuditFilter, AuditStart};
+use tower_sessions::Session;
+
+/// Everyone who is signed in may look; ending all sessions takes an [`Admin`].
+pub(super) fn router() -> Router<WebState> {
+    Router::new().route("/settings", get(show)).route("/settings/sign-out-everywhere", post(sign_out_everywhere))
+}
+
+#[derive(Template)]
+#[template(path = "settings.html")]
+struct SettingsPage {
+    frame: Frame,
+    admin: bool,
+    settings: Vec<(&'static str, Marked, String)>,
+    health: Vec<Health>,
+}
+
+#[derive(Debug)]
+struct Health {
+    name: String,
+    badge: Badge,
+    detail: Marked,
+}
+
+fn health(name: impl Into<String>, tone: Tone, word: &str, detail: &str) -> Health {
+    let icon = match tone {
+        Tone::Allow => Icon("check"),
+        Tone::Deny => Icon("deny"),
+        Tone::Hold | Tone::Info | Tone::Taint | Tone::Neutral => Icon("info"),
+    };
+    Health { name: name.into(), badge: Badge { tone, icon, word: word.to_owned(), plain: true }, detail: Marked::of(detail) }
+}
+
+async fn show(State(state): State<WebState>, user: CurrentUser) -> Result<Response, WebError> {
+    let frame = state.frame(&user, Place::Settings, "Settings", Region::Frame).await?;
+    let settings = state
+        .settings
+        .iter()
+        .map(|setting| {
+            let value = if setting.value.is_empty() { "none" } else { &setting.value };
+            (setting.name, Marked::of(value), setting.source.to_string())
+        })
+        .collect();
+    let health = checks(&state).await?;
+    Ok(render(&SettingsPage { frame, admin: user.role == Role::Admin, settings, health }))
+}
+
+async fn checks(state: &WebState) -> Result<Vec<Health>, WebError> {
+    let head = state.audit.head().await?;
+    let mut checks = vec![health("Store", Tone::Allow, "answering", &format!("{} events in the trail", head.seq))];
+    checks.push(match state.policy().await? {
+        Some(entry) => health("Rules", Tone::Allow, "in force", &format!("revision {}", entry.revision.id.0)),
+        None => health("Rules", Tone::Deny, "missing", "every call is denied"),
+    });
+    let filter = AuditFilter { kind: Some(EventKind::Reconciled), ..AuditFilter::default() };
+    let last = state.audit.rows(&filter, AuditStart::Latest, 1).await?.rows.into_iter().next();
+    checks.push(match last {
+        Some(row) if !settled_nothing(&row.facts) => {
+            let at = super::figures::Moment::at_ms(row.at_ms);
+            let facts = super::audit::facts(&row.facts);
+            health("Reconciliation", Tone::Neutral, "settled calls", &format!("{}, {}: {facts}", at.date, at.time))
+        }
+        _ => health("Reconciliation", Tone::Allow, "done", "the last start found no call that an earlier run left open"),
+    });
+    for server in state.catalogue.snapshot().servers() {
+        let (tone, word) = match server.state {
+            ServerState::Ready => (Tone::Allow, "connected"),
+            ServerState::Connecting => (Tone::Info, "connecting"),
+            ServerState::Unavailable => (Tone::Hold, "unavailable"),
+        };
+        checks.push(health(format!("Server {}", server.name), tone, word, server.note.as_deref().unwrap_or_default()));
+    }
+    Ok(checks)
+}
+
+/// Whether a start-up had nothing to settle.
+fn settled_nothing(facts: &str) -> bool {
+    let facts: serde_json::Value = serde_json::from_str(facts).unwrap_or_default();
+    ["unknown", "orphaned"].iter().all(|name| facts.get(name).and_then(serde_json::Value::as_u64) == Some(0))
+}
+
+async fn sign_out_everywhere(
+    State(state): State<WebState>,
+    admin: Admin,
+    session: Session,
+) -> Result<Response, WebError> {
+    if let Some(id) = session.id() {
+        state.people.sign_out(&admin.0.person, &id.to_string()).await?;
+    }
+    state.people.delete_all_sessions().await?;
+    Ok(see_other("/sign-in"))
+}
