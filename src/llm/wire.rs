@@ -73,6 +73,7 @@ impl Wire {
     ///
     /// # Errors
     /// [`WireError`] if the system offers no usable TLS set-up.
+    #[expect(clippy::disallowed_methods, reason = "the one client for models")]
     pub fn new(limits: Limits) -> Result<Self, WireError> {
         // `Err` means that a provider is installed already, which serves as well.
         rustls::crypto::ring::default_provider().install_default().ok();

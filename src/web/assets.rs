@@ -1,6 +1,6 @@
 //! Static files, inside the binary. Their address carries a digest of their content, so that browsers may keep them.
 
-use axum::extract::Path;
+use super::extract::Path;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing::get};

@@ -222,6 +222,7 @@ fn bare(status: StatusCode) -> Failure {
     Failure { headline, what: what.to_owned(), advice, id, sign_in: false }
 }
 
+#[expect(clippy::disallowed_methods, reason = "an error can come before there is a state to ask for a clock")]
 fn form(failure: Failure, status: StatusCode, wants: Wants, method: &Method, uri: &Uri) -> Response {
     let Failure { headline, what, advice, id, sign_in } = failure;
     match wants {

@@ -27,6 +27,7 @@ pub(crate) struct Path<T>(pub(crate) T);
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
     type Rejection = WebError;
 
+    #[expect(clippy::disallowed_types, reason = "wrapped here, to answer with our pages")]
     async fn from_request(request: Request, state: &S) -> Result<Self, WebError> {
         if !is_of_kind(&request, "application/x-www-form-urlencoded") {
             return Err(WebError::NotAForm);
@@ -72,6 +73,7 @@ async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Web
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     type Rejection = WebError;
 
+    #[expect(clippy::disallowed_types, reason = "wrapped here, to answer with our pages")]
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, WebError> {
         readable(parts.uri.query().unwrap_or_default().as_bytes())?;
         match axum::extract::Query::from_request_parts(parts, state).await {
@@ -84,6 +86,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
     type Rejection = WebError;
 
+    #[expect(clippy::disallowed_types, reason = "wrapped here, to answer with our pages")]
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, WebError> {
         match axum::extract::Path::from_request_parts(parts, state).await {
             Ok(axum::extract::Path(fields)) => Ok(Self(fields)),

@@ -93,7 +93,9 @@ fn declared() -> BTreeSet<String> {
             let code = text.split("#[cfg(test)]").next().unwrap();
             for part in code.split(".route(").skip(1) {
                 let address = part.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next());
-                found.insert(address.unwrap_or_else(|| panic!("a route without an address in {path:?}")).to_owned());
+                found.insert(
+                    address.unwrap_or_else(|| panic!("a route without an address in {path:?}")).to_owned(),
+                );
             }
         }
     }
@@ -113,8 +115,12 @@ async fn nobody_gets_in_without_a_session_and_a_key_is_none() {
     let callers = [
         browser.with_header("accept", "application/json"),
         // What an agent has: a key, and the power to send any header.
-        browser.with_header("accept", "application/json").with_header("authorization", "Bearer sg_0123456789abcdef"),
-        browser.with_header("accept", "application/json").with_header("cookie", "sluicegate_8080=AAAAAAAAAAAAAAAAAAAAAA"),
+        browser
+            .with_header("accept", "application/json")
+            .with_header("authorization", "Bearer sg_0123456789abcdef"),
+        browser
+            .with_header("accept", "application/json")
+            .with_header("cookie", "sluicegate_8080=AAAAAAAAAAAAAAAAAAAAAA"),
     ];
     for caller in callers {
         for (method, route, who) in TABLE {
@@ -122,7 +128,10 @@ async fn nobody_gets_in_without_a_session_and_a_key_is_none() {
                 continue;
             }
             let method: Method = method.parse().unwrap();
-            let status = caller.request(method.clone(), &filled(route), &[("version", "1"), ("text", "x")]).await.status;
+            let status = caller
+                .request(method.clone(), &filled(route), &[("version", "1"), ("text", "x")])
+                .await
+                .status;
             if *who == For::Everyone {
                 assert_ne!(status, StatusCode::UNAUTHORIZED, "{method} {route}");
             } else {
@@ -167,7 +176,11 @@ pub(crate) async fn raw(host: &str, request: &str) -> String {
 }
 
 fn status_of(answer: &str) -> u16 {
-    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("no status in {answer:?}"))
+    answer
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok())
+        .unwrap_or_else(|| panic!("no status in {answer:?}"))
 }
 
 /// F18: a web page in the operator's browser is not the operator. Guards against foreign Host and Origin, simple
@@ -195,7 +208,9 @@ async fn f18_requests_from_elsewhere_are_refused_before_anything_is_read() {
     };
 
     for path in [approve.as_str(), "/agent", "/sign-out"] {
-        for foreign in ["evil.example", "127.0.0.1.evil.example", "127.0.0.1", &format!("evil.example:{port}")] {
+        for foreign in
+            ["evil.example", "127.0.0.1.evil.example", "127.0.0.1", &format!("evil.example:{port}")]
+        {
             let more = format!("Origin: {ours}\r\n");
             assert_eq!(ask("POST", path, foreign, form, &more).await, 403, "{path} with Host {foreign}");
             assert_eq!(ask("GET", "/approvals", foreign, form, "").await, 403, "GET with Host {foreign}");
@@ -208,7 +223,11 @@ async fn f18_requests_from_elsewhere_are_refused_before_anything_is_read() {
             let more = format!("Sec-Fetch-Site: {site}\r\n");
             assert_eq!(ask("POST", path, &host, form, &more).await, 403, "{path}, a {site} form");
             let more = format!("Sec-Fetch-Site: {site}\r\nOrigin: null\r\n");
-            assert_eq!(ask("POST", path, &host, form, &more).await, 403, "{path}, a {site} form in a sandbox");
+            assert_eq!(
+                ask("POST", path, &host, form, &more).await,
+                403,
+                "{path}, a {site} form in a sandbox"
+            );
         }
     }
     // The event stream from another origin, and a Host that is missing or doubled.
@@ -227,9 +246,16 @@ async fn f18_requests_from_elsewhere_are_refused_before_anything_is_read() {
     }
 
     let page = browser.get("/approvals").await;
-    assert_eq!(page.attributes("#pending [data-approval]", "data-approval"), [held.approval.clone()], "still held");
+    assert_eq!(
+        page.attributes("#pending [data-approval]", "data-approval"),
+        [held.approval.clone()],
+        "still held"
+    );
     for header in ["x-frame-options", "content-security-policy"] {
-        assert!(page.header(header).is_some_and(|value| value.contains("DENY") || value.contains("frame-ancestors 'none'")));
+        assert!(
+            page.header(header)
+                .is_some_and(|value| value.contains("DENY") || value.contains("frame-ancestors 'none'"))
+        );
     }
     // A client that is no browser sends neither header, and has the session: that is enough.
     assert_eq!(ask("POST", &approve, &host, form, "").await, 303);

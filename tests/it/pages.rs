@@ -130,7 +130,10 @@ async fn of_two_answers_the_second_is_told_who_was_first() {
     assert!(!late.has("form[action$='/approve']"));
     // The same as fragments, for a page that is open.
     let late = browser.htmx("pending").submit(&approve).await.expect_status(StatusCode::CONFLICT);
-    assert!(late.body.contains("<hx-partial hx-target=\"#approval-") && late.body.contains("Already denied by admin"));
+    assert!(
+        late.body.contains("<hx-partial hx-target=\"#approval-")
+            && late.body.contains("Already denied by admin")
+    );
     assert!(!server.folder().join("sandbox/notes.txt").exists());
 
     for (path, fields, status) in [
@@ -156,7 +159,10 @@ async fn fifty_answers_at_once_are_one_decision() {
     });
     let statuses = futures::future::join_all(answers).await;
     assert_eq!(statuses.iter().filter(|status| **status == StatusCode::OK).count(), 1, "{statuses:?}");
-    assert!(statuses.iter().all(|status| matches!(*status, StatusCode::OK | StatusCode::CONFLICT)), "{statuses:?}");
+    assert!(
+        statuses.iter().all(|status| matches!(*status, StatusCode::OK | StatusCode::CONFLICT)),
+        "{statuses:?}"
+    );
     let page = until_idle(&browser, &held.chat).await;
     let ran = server.folder().join("sandbox/notes.txt").exists();
     assert_eq!(states(&page), [if ran { "completed" } else { "denied" }]);
@@ -174,7 +180,10 @@ async fn f28_the_card_shows_everything_as_it_is() {
     for mark in ["RLO", "ZWSP", "ESC", "\u{0430}", "hidden: hi"] {
         assert!(marks.iter().any(|text| text == mark), "{mark} is not among {marks:?}");
     }
-    assert!(!page.body.contains('\u{202E}') && !page.body.contains('\u{1B}'), "a hidden character reached the page");
+    assert!(
+        !page.body.contains('\u{202E}') && !page.body.contains('\u{1B}'),
+        "a hidden character reached the page"
+    );
     assert!(page.text("article .notice").contains("turn the direction of writing"));
     assert_eq!(page.texts("article .args dt").first().map(String::as_str), Some("path"), "destination first");
 }
@@ -188,8 +197,16 @@ async fn f35_text_of_others_is_never_markup() {
     let held = hold(&browser, &format!("write notes.txt: {hostile}")).await;
     for path in [held.chat.as_str(), "/approvals", "/agent", &format!("/approvals/{}", held.approval)] {
         let page = browser.get(path).await.expect_status(StatusCode::OK);
-        assert!(!page.has("img") && !page.has("[onerror]") && !page.has("[hx-get]"), "{path}:\n{}", page.body);
-        assert_eq!(page.attributes("script", "src").len(), page.texts("script").len(), "an inline script in {path}");
+        assert!(
+            !page.has("img") && !page.has("[onerror]") && !page.has("[hx-get]"),
+            "{path}:\n{}",
+            page.body
+        );
+        assert_eq!(
+            page.attributes("script", "src").len(),
+            page.texts("script").len(),
+            "an inline script in {path}"
+        );
         assert!(page.texts("script").iter().all(String::is_empty), "an inline script in {path}");
         assert!(!page.has("[style]") && !page.has("style"), "inline style in {path}");
         let policy = page.header("content-security-policy").unwrap();
@@ -206,13 +223,16 @@ async fn a_program_that_asks_for_json_waits_for_the_turn() {
     let server = Server::start().await;
     let browser = Browser::signed_in(&server).await;
     let chat = begin(&browser, "").await;
-    let answer = browser.post_json(&format!("{chat}/messages"), &serde_json::json!({ "text": "list the files" })).await;
+    let answer = browser
+        .post_json(&format!("{chat}/messages"), &serde_json::json!({ "text": "list the files" }))
+        .await;
     let answer = answer.expect_status(StatusCode::OK).json();
     assert!(!answer["reply"].as_str().unwrap().is_empty());
     assert_eq!(answer["calls"][0]["state"], "completed", "{answer}");
     assert!(answer["usage"]["total"].as_u64().unwrap() > 0);
     for (text, status) in [(String::new(), 400), ("x".repeat(40_000), 400), ("x".repeat(2_000_000), 413)] {
-        let problem = browser.post_json(&format!("{chat}/messages"), &serde_json::json!({ "text": text })).await;
+        let problem =
+            browser.post_json(&format!("{chat}/messages"), &serde_json::json!({ "text": text })).await;
         assert_eq!(problem.status.as_u16(), status, "{}", problem.body);
         assert_eq!(problem.header("content-type"), Some("application/problem+json"));
     }
@@ -234,7 +254,8 @@ async fn stop_withdraws_what_is_held() {
     assert_eq!(states(&page), ["withdrawn"]);
     assert!(!page.body.contains("and another"));
     let approve = [("version", held.version.as_str())];
-    let late = browser.request(Method::POST, &format!("/approvals/{}/approve", held.approval), &approve).await;
+    let late =
+        browser.request(Method::POST, &format!("/approvals/{}/approve", held.approval), &approve).await;
     assert_eq!(late.status, StatusCode::CONFLICT);
     assert!(!server.folder().join("sandbox/notes.txt").exists());
 }

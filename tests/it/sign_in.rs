@@ -40,7 +40,8 @@ async fn the_cookie_is_for_this_product_and_no_script() {
     let token = page.form("form").value("token").unwrap().to_owned();
     // Redirects would hide the answer that sets the cookie.
     let cookie = raw_post(&server, "/sign-in", &format!("token={token}")).await;
-    let cookie = cookie.lines().find(|line| line.to_lowercase().starts_with("set-cookie:")).unwrap().to_owned();
+    let cookie =
+        cookie.lines().find(|line| line.to_lowercase().starts_with("set-cookie:")).unwrap().to_owned();
     for attribute in ["HttpOnly", "SameSite=Lax", "Path=/", "Max-Age="] {
         assert!(cookie.contains(attribute), "{attribute} is missing in {cookie}");
     }

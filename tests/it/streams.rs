@@ -55,7 +55,10 @@ async fn f36_text_that_is_written_comes_in_pieces_and_a_late_page_gets_it_so_far
     let stream = format!("/events?page=agent&conversation={}", held.chat.trim_start_matches("/agent/"));
     let mut events = browser.events(&stream, None).await;
     let first = events.next().await.unwrap().data.unwrap();
-    assert!(first.contains("data-state=\"pending\"") && first.contains("hx-target=\"#transcript\""), "{first}");
+    assert!(
+        first.contains("data-state=\"pending\"") && first.contains("hx-target=\"#transcript\""),
+        "{first}"
+    );
 
     let page = browser.get(&held.chat).await;
     browser.submit(&page.form("form[action$='/approve']")).await;
@@ -63,7 +66,9 @@ async fn f36_text_that_is_written_comes_in_pieces_and_a_late_page_gets_it_so_far
     let mut text = String::new();
     loop {
         let data = events.next().await.expect("the stream goes on").data.unwrap_or_default();
-        if let Some(piece) = data.strip_prefix("<hx-partial hx-target=\"#stream-text\" hx-swap=\"beforeend\">") {
+        if let Some(piece) =
+            data.strip_prefix("<hx-partial hx-target=\"#stream-text\" hx-swap=\"beforeend\">")
+        {
             text.push_str(piece.strip_suffix("</hx-partial>").unwrap());
             continue;
         }
@@ -77,7 +82,10 @@ async fn f36_text_that_is_written_comes_in_pieces_and_a_late_page_gets_it_so_far
     let page = browser.get(&held.chat).await;
     let said = page.texts(".msg:not(.msg--user) p").pop().unwrap();
     let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.is_empty() || said.starts_with(&joined) || joined.ends_with(&said), "live {joined:?}, then {said:?}");
+    assert!(
+        text.is_empty() || said.starts_with(&joined) || joined.ends_with(&said),
+        "live {joined:?}, then {said:?}"
+    );
     assert!(!page.has("[aria-busy]"));
 }
 

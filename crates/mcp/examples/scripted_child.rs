@@ -12,6 +12,7 @@
     clippy::indexing_slicing,
     clippy::panic,
     clippy::print_stderr,
+    clippy::disallowed_methods,
     reason = "a fake that fails loudly"
 )]
 

@@ -2,14 +2,14 @@
 
 use super::server::Setup;
 
-pub use sluicegate_gateway::crash::POINTS;
+pub(crate) use sluicegate_gateway::crash::POINTS;
 
 /// The variable that arms a crash point. Only test builds read it.
 const CRASH_AT: &str = "SLUICEGATE_CRASH_AT";
 
 impl Setup {
     /// Dies by SIGKILL when a call reaches this step, one of [`POINTS`].
-    pub fn crash_at(self, point: &str) -> Self {
+    pub(crate) fn crash_at(self, point: &str) -> Self {
         assert!(POINTS.contains(&point), "`{point}` is not among {POINTS:?}");
         self.env(CRASH_AT, point)
     }

@@ -21,7 +21,7 @@ const MAX_REDIRECTS: usize = 10;
 
 /// One person's browser. Clones share the cookies, like tabs.
 #[derive(Clone, Debug)]
-pub struct Browser {
+pub(crate) struct Browser {
     client: reqwest::Client,
     base: Url,
     cookies: Arc<Mutex<BTreeMap<String, String>>>,
@@ -30,13 +30,13 @@ pub struct Browser {
 
 impl Browser {
     /// A browser without cookies at a server's address.
-    pub fn new(server: &Server) -> Self {
+    pub(crate) fn new(server: &Server) -> Self {
         Self::at(server.url())
     }
 
     /// A browser without cookies at an address `http://host:port`.
     #[expect(clippy::disallowed_methods, reason = "tests are a client of the product")]
-    pub fn at(base: &str) -> Self {
+    pub(crate) fn at(base: &str) -> Self {
         rustls::crypto::ring::default_provider().install_default().ok();
         let client = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
@@ -52,7 +52,7 @@ impl Browser {
     }
 
     /// A browser that has signed in by the one-time link which the server printed.
-    pub async fn signed_in(server: &Server) -> Self {
+    pub(crate) async fn signed_in(server: &Server) -> Self {
         let browser = Self::new(server);
         let page = browser.get(server.sign_in_link()).await.expect_status(StatusCode::OK);
         let page = browser.submit(&page.form("form")).await;
@@ -61,7 +61,7 @@ impl Browser {
     }
 
     /// The same browser sending one more header with each request.
-    pub fn with_header(&self, name: &str, value: &str) -> Self {
+    pub(crate) fn with_header(&self, name: &str, value: &str) -> Self {
         let mut other = self.clone();
         other.headers.insert(
             HeaderName::from_bytes(name.as_bytes()).expect("a header name"),
@@ -71,7 +71,7 @@ impl Browser {
     }
 
     /// The same browser asking as htmx does, for the fragment that goes into the element `target`.
-    pub fn htmx(&self, target: &str) -> Self {
+    pub(crate) fn htmx(&self, target: &str) -> Self {
         self.with_header("hx-request", "true")
             .with_header("hx-request-type", "partial")
             .with_header("hx-target", target)
@@ -79,23 +79,17 @@ impl Browser {
     }
 
     /// The names and values of the cookies it holds.
-    pub fn cookies(&self) -> BTreeMap<String, String> {
+    pub(crate) fn cookies(&self) -> BTreeMap<String, String> {
         self.cookies.lock().expect("no holder panicked").clone()
     }
 
     /// Opens a page, by path or full address, and follows redirects.
-    pub async fn get(&self, path: &str) -> Page {
+    pub(crate) async fn get(&self, path: &str) -> Page {
         self.send(Method::GET, self.url(path), None).await
     }
 
-    /// Follows the link whose text is `text` (with whitespace joined).
-    pub async fn follow(&self, page: &Page, text: &str) -> Page {
-        let path = page.link(text);
-        self.send(Method::GET, self.resolve(page, &path), None).await
-    }
-
     /// Submits a form that was found in a page.
-    pub async fn submit(&self, form: &Form) -> Page {
+    pub(crate) async fn submit(&self, form: &Form) -> Page {
         let mut url = Url::parse(&form.address).expect("a form's address");
         let encoded = form.encoded();
         if form.method == Method::GET {
@@ -108,13 +102,13 @@ impl Browser {
     }
 
     /// Posts JSON and asks for JSON, as a program does.
-    pub async fn post_json(&self, path: &str, value: &serde_json::Value) -> Page {
+    pub(crate) async fn post_json(&self, path: &str, value: &serde_json::Value) -> Page {
         let body = Body { content_type: "application/json", text: value.to_string() };
         self.with_header("accept", "application/json").send(Method::POST, self.url(path), Some(body)).await
     }
 
     /// Any request, for tests of what pages do not offer. Redirects are followed.
-    pub async fn request(&self, method: Method, path: &str, form: &[(&str, &str)]) -> Page {
+    pub(crate) async fn request(&self, method: Method, path: &str, form: &[(&str, &str)]) -> Page {
         let fields: Vec<_> = form.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
         let body = Body { content_type: "application/x-www-form-urlencoded", text: encode(&fields) };
         let body = (method != Method::GET).then_some(body);
@@ -122,7 +116,7 @@ impl Browser {
     }
 
     /// Opens an event stream, from the start or after an event.
-    pub async fn events(&self, path: &str, last_event_id: Option<&str>) -> Events {
+    pub(crate) async fn events(&self, path: &str, last_event_id: Option<&str>) -> Events {
         let mut request = self.client.get(self.url(path)).headers(self.headers.clone());
         request = request.header("accept", "text/event-stream").header("cookie", self.cookie_header());
         if let Some(id) = last_event_id {
@@ -135,7 +129,7 @@ impl Browser {
     }
 
     /// Opens a page again and again until it is as wanted, for changes that come by themselves.
-    pub async fn until(&self, path: &str, wanted: impl Fn(&Page) -> bool) -> Page {
+    pub(crate) async fn until(&self, path: &str, wanted: impl Fn(&Page) -> bool) -> Page {
         let mut pause = tokio::time::interval(Duration::from_millis(20));
         let mut last = None;
         let found = timeout(PATIENCE, async {
@@ -158,16 +152,11 @@ impl Browser {
         self.base.join(path).expect("a path")
     }
 
-    fn resolve(&self, page: &Page, path: &str) -> Url {
-        self.url(&page.path).join(path).expect("a link's address")
-    }
-
     fn cookie_header(&self) -> String {
         self.cookies().iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("; ")
     }
 
     async fn send(&self, mut method: Method, mut url: Url, mut body: Option<Body>) -> Page {
-        let mut hops = Vec::new();
         for _ in 0..=MAX_REDIRECTS {
             let mut request = self.client.request(method.clone(), url.clone());
             // What a browser says by itself of a request that one of our own pages made.
@@ -193,7 +182,6 @@ impl Browser {
             if let (true, Some(address)) = (status.is_redirection(), address) {
                 let next = url.join(&address).expect("an address to go to");
                 assert_eq!(next.origin(), self.base.origin(), "a redirect leads out of the product");
-                hops.push(path_of(&url));
                 if !matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
                     method = Method::GET;
                     body = None;
@@ -202,9 +190,9 @@ impl Browser {
                 continue;
             }
             let text = timeout(PATIENCE, response.text()).await.expect("a body in time").expect("a body");
-            return Page { status, address: url.to_string(), path: path_of(&url), headers, body: text, hops };
+            return Page { status, address: url.to_string(), path: path_of(&url), headers, body: text };
         }
-        panic!("more than {MAX_REDIRECTS} redirects: {hops:?}");
+        panic!("more than {MAX_REDIRECTS} redirects, the last to {url}");
     }
 
     fn keep_cookies(&self, headers: &HeaderMap) {
@@ -248,63 +236,61 @@ fn encode(fields: &[(String, String)]) -> String {
 
 /// An answer, with what a test may ask of it.
 #[derive(Clone, Debug)]
-pub struct Page {
+pub(crate) struct Page {
     /// Its status.
-    pub status: StatusCode,
+    pub(crate) status: StatusCode,
     /// The full address at which it was found, after redirects.
-    pub address: String,
+    pub(crate) address: String,
     /// Path and query of it.
-    pub path: String,
+    pub(crate) path: String,
     /// Its headers.
-    pub headers: HeaderMap,
+    pub(crate) headers: HeaderMap,
     /// Its text.
-    pub body: String,
-    /// The paths that redirected to it.
-    pub hops: Vec<String>,
+    pub(crate) body: String,
 }
 
 impl Page {
     /// Itself, if it has this status; else the test fails and shows the page.
-    pub fn expect_status(self, status: StatusCode) -> Self {
+    pub(crate) fn expect_status(self, status: StatusCode) -> Self {
         assert_eq!(self.status, status, "{}:\n{}", self.path, self.body);
         self
     }
 
     /// A header's value.
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().expect("a readable header"))
     }
 
     /// The body as JSON.
-    pub fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {}", self.body))
     }
 
     /// Whether there is an element for a selector.
-    pub fn has(&self, css: &str) -> bool {
+    pub(crate) fn has(&self, css: &str) -> bool {
         self.html().select(&selector(css)).next().is_some()
     }
 
     /// The text of each element for a selector, whitespace joined.
-    pub fn texts(&self, css: &str) -> Vec<String> {
+    pub(crate) fn texts(&self, css: &str) -> Vec<String> {
         self.html().select(&selector(css)).map(text_of).collect()
     }
 
     /// The text of the only element for a selector.
-    pub fn text(&self, css: &str) -> String {
+    pub(crate) fn text(&self, css: &str) -> String {
         let mut texts = self.texts(css);
         assert_eq!(texts.len(), 1, "`{css}` in {}:\n{}", self.path, self.body);
         texts.remove(0)
     }
 
     /// An attribute of each element for a selector that has it.
-    pub fn attributes(&self, css: &str, name: &str) -> Vec<String> {
+    pub(crate) fn attributes(&self, css: &str, name: &str) -> Vec<String> {
         let html = self.html();
         html.select(&selector(css)).filter_map(|element| element.attr(name)).map(str::to_owned).collect()
     }
 
     /// The address of the only link with this text.
-    pub fn link(&self, text: &str) -> String {
+    pub(crate) fn link(&self, text: &str) -> String {
         let html = self.html();
         let found: Vec<String> = html
             .select(&selector("a[href]"))
@@ -321,7 +307,7 @@ impl Page {
     }
 
     /// The only form for a selector, filled as the page fills it.
-    pub fn form(&self, css: &str) -> Form {
+    pub(crate) fn form(&self, css: &str) -> Form {
         let html = self.html();
         let selector = selector(css);
         let mut forms = html.select(&selector);
@@ -407,30 +393,25 @@ fn controls(form: ElementRef<'_>) -> Vec<Control> {
 
 /// A form as found in a page. A test can only fill in what the page offers.
 #[derive(Clone, Debug)]
-pub struct Form {
+pub(crate) struct Form {
     address: String,
     method: Method,
     controls: Vec<Control>,
 }
 
 impl Form {
-    /// Where it leads.
-    pub fn address(&self) -> &str {
-        &self.address
-    }
-
     /// The names of what can be filled in or chosen.
-    pub fn names(&self) -> Vec<&str> {
+    pub(crate) fn names(&self) -> Vec<&str> {
         self.controls.iter().map(|control| control.name.as_str()).collect()
     }
 
     /// The value of a field as it stands.
-    pub fn value(&self, name: &str) -> Option<&str> {
+    pub(crate) fn value(&self, name: &str) -> Option<&str> {
         self.controls.iter().find(|control| control.name == name && control.sent).map(|c| c.value.as_str())
     }
 
     /// Fills in a field. Of several with the same name, the first.
-    pub fn set(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn set(mut self, name: &str, value: &str) -> Self {
         let names = format!("{:?}", self.names());
         let control = self.controls.iter_mut().find(|control| control.name == name && !control.choice);
         control.unwrap_or_else(|| panic!("no field `{name}` among {names}")).value = value.to_owned();
@@ -438,22 +419,12 @@ impl Form {
     }
 
     /// Ticks a box, picks a radio, or presses a button. Others of a radio's name are released.
-    pub fn choose(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn choose(mut self, name: &str, value: &str) -> Self {
         let fits = |control: &Control| control.name == name && control.choice && control.value == value;
         assert!(self.controls.iter().any(fits), "no choice `{name}` = `{value}` in {:?}", self.controls);
         for control in &mut self.controls {
             if control.name == name && control.choice {
                 control.sent = control.value == value;
-            }
-        }
-        self
-    }
-
-    /// Takes a tick away.
-    pub fn release(mut self, name: &str) -> Self {
-        for control in &mut self.controls {
-            if control.name == name && control.choice {
-                control.sent = false;
             }
         }
         self
@@ -466,7 +437,7 @@ impl Form {
 }
 
 /// An open event stream.
-pub struct Events {
+pub(crate) struct Events {
     stream: Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>,
 }
 
@@ -478,13 +449,13 @@ impl std::fmt::Debug for Events {
 
 impl Events {
     /// The next message; `None` when the stream has ended. The test fails if neither comes.
-    pub async fn next(&mut self) -> Option<Sse> {
+    pub(crate) async fn next(&mut self) -> Option<Sse> {
         let next = timeout(PATIENCE, self.stream.next()).await.expect("a message in time");
         next.map(|message| message.expect("a readable message"))
     }
 
     /// The next message whose data is as wanted; earlier ones are passed over.
-    pub async fn next_with(&mut self, wanted: impl Fn(&str) -> bool) -> Sse {
+    pub(crate) async fn next_with(&mut self, wanted: impl Fn(&str) -> bool) -> Sse {
         loop {
             let message = self.next().await.expect("the stream goes on until the wanted message");
             if message.data.as_deref().is_some_and(&wanted) {

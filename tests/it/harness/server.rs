@@ -19,44 +19,37 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a server is started with.
 #[derive(Clone, Debug, Default)]
-pub struct Setup {
+pub(crate) struct Setup {
     environment: BTreeMap<String, String>,
-    arguments: Vec<String>,
     files: Vec<(PathBuf, Vec<u8>)>,
 }
 
 impl Setup {
     /// Nothing but the port: every value stands at its default.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default().env("LISTEN", "127.0.0.1:0")
     }
 
     /// Sets an environment variable.
-    pub fn env(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
         self.environment.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    /// Adds a command line argument.
-    pub fn arg(mut self, argument: &str) -> Self {
-        self.arguments.push(argument.to_owned());
-        self
-    }
-
     /// Writes a file into the server's folder before it starts.
-    pub fn file(mut self, path: &str, text: impl AsRef<[u8]>) -> Self {
+    pub(crate) fn file(mut self, path: &str, text: impl AsRef<[u8]>) -> Self {
         self.files.push((path.into(), text.as_ref().to_vec()));
         self
     }
 
     /// Starts in a new folder and waits until it is ready.
-    pub async fn start(self) -> Server {
+    pub(crate) async fn start(self) -> Server {
         let folder = Arc::new(tempfile::tempdir().expect("a temporary folder"));
         self.start_in(folder).await
     }
 
     /// Starts in a folder that another server used, and waits until it is ready.
-    pub async fn start_in(self, folder: Arc<TempDir>) -> Server {
+    pub(crate) async fn start_in(self, folder: Arc<TempDir>) -> Server {
         let mut program = self.spawn(folder);
         let url = loop {
             match program.next_line().await {
@@ -76,13 +69,13 @@ impl Setup {
     }
 
     /// Runs it to its end: for starts that are refused.
-    pub async fn run(self) -> Ended {
+    pub(crate) async fn run(self) -> Ended {
         let folder = Arc::new(tempfile::tempdir().expect("a temporary folder"));
         self.run_in(folder).await
     }
 
     /// Runs it to its end in a given folder.
-    pub async fn run_in(self, folder: Arc<TempDir>) -> Ended {
+    pub(crate) async fn run_in(self, folder: Arc<TempDir>) -> Ended {
         self.spawn(folder).ended().await
     }
 
@@ -92,7 +85,7 @@ impl Setup {
             std::fs::create_dir_all(path.parent().expect("a file has a folder")).expect("a folder for it");
             std::fs::write(path, text).expect("a file in the server's folder");
         }
-        Program::spawn(folder, &self.environment, &self.arguments)
+        Program::spawn(folder, &self.environment, &[])
     }
 }
 
@@ -108,7 +101,7 @@ struct Program {
 
 impl Program {
     #[expect(clippy::disallowed_methods, reason = "tests start the program under test")]
-    fn spawn(folder: Arc<TempDir>, environment: &BTreeMap<String, String>, arguments: &[String]) -> Self {
+    fn spawn(folder: Arc<TempDir>, environment: &BTreeMap<String, String>, arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_sluicegate"))
             .args(arguments)
             .current_dir(folder.path())
@@ -176,27 +169,27 @@ fn gather(
 
 /// A program that has ended.
 #[derive(Debug)]
-pub struct Ended {
+pub(crate) struct Ended {
     /// How.
-    pub status: ExitStatus,
+    pub(crate) status: ExitStatus,
     /// All of its standard output.
-    pub output: String,
+    pub(crate) output: String,
     /// All of its standard error.
-    pub log: String,
+    pub(crate) log: String,
     /// Where it ran.
-    pub folder: Arc<TempDir>,
+    pub(crate) folder: Arc<TempDir>,
 }
 
 impl Ended {
     /// Its exit code; none if a signal ended it.
-    pub fn code(&self) -> Option<i32> {
+    pub(crate) fn code(&self) -> Option<i32> {
         self.status.code()
     }
 }
 
 /// A running server. Dropping it kills it.
 #[derive(Debug)]
-pub struct Server {
+pub(crate) struct Server {
     program: Program,
     url: String,
     sign_in: Option<String>,
@@ -205,60 +198,60 @@ pub struct Server {
 
 impl Server {
     /// A server with everything at its default.
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Setup::new().start().await
     }
 
     /// Its address, `http://127.0.0.1:PORT`, without a slash at the end.
-    pub fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
     /// The one-time link that it printed.
-    pub fn sign_in_link(&self) -> &str {
+    pub(crate) fn sign_in_link(&self) -> &str {
         self.sign_in.as_deref().expect("the server printed a sign-in link")
     }
 
     /// Its folder: database, sandbox and files.
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.program.folder.path()
     }
 
     /// The folder itself, to start another server in it.
-    pub fn shared_folder(&self) -> Arc<TempDir> {
+    pub(crate) fn shared_folder(&self) -> Arc<TempDir> {
         self.program.folder.clone()
     }
 
     /// What it has logged so far.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         self.program.log()
     }
 
     /// Its process id.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.program.child.id().expect("the server runs")
     }
 
     /// Kills it with SIGKILL, as a power cut would, and waits until it is gone.
-    pub async fn kill(mut self) -> Ended {
+    pub(crate) async fn kill(mut self) -> Ended {
         self.program.child.start_kill().expect("a signal can be sent");
         self.program.ended().await
     }
 
     /// Waits until it has ended by itself.
-    pub async fn ended(self) -> Ended {
+    pub(crate) async fn ended(self) -> Ended {
         self.program.ended().await
     }
 
     /// Asks it to stop, by SIGTERM, and waits until it has.
-    pub async fn stop(self) -> Ended {
+    pub(crate) async fn stop(self) -> Ended {
         self.signal("TERM").await;
         self.program.ended().await
     }
 
     /// Sends a signal by its name.
     #[expect(clippy::disallowed_methods, reason = "a signal needs no further dependency this way")]
-    pub async fn signal(&self, name: &str) {
+    pub(crate) async fn signal(&self, name: &str) {
         let sent = Command::new("/bin/sh")
             .args(["-c", "kill -s \"$0\" \"$1\"", name, &self.pid().to_string()])
             .status()
@@ -268,7 +261,7 @@ impl Server {
     }
 
     /// Kills it and starts it again in the same folder, with the same settings.
-    pub async fn restart(self) -> Self {
+    pub(crate) async fn restart(self) -> Self {
         let setup = Setup { files: Vec::new(), ..self.setup.clone() };
         let folder = self.kill().await.folder;
         setup.start_in(folder).await
@@ -276,7 +269,6 @@ impl Server {
 }
 
 /// Runs one command of the program in a folder, to its end.
-pub async fn command(folder: Arc<TempDir>, arguments: &[&str]) -> Ended {
-    let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
-    Program::spawn(folder, &BTreeMap::new(), &arguments).ended().await
+pub(crate) async fn command(folder: Arc<TempDir>, arguments: &[&str]) -> Ended {
+    Program::spawn(folder, &BTreeMap::new(), arguments).ended().await
 }

@@ -69,6 +69,7 @@ pub(crate) struct HttpClient {
 }
 
 /// A client that follows no redirect, keeps no cookie, asks no proxy and repeats nothing by itself.
+#[expect(clippy::disallowed_methods, reason = "the one client for servers with an address")]
 pub(crate) fn client() -> Result<reqwest::Client, reqwest::Error> {
     // The provider is the process's own; whoever was first has installed the same one.
     rustls::crypto::ring::default_provider().install_default().ok();

@@ -112,6 +112,7 @@ async fn second(
 }
 
 /// Sends the call once.
+#[expect(clippy::disallowed_methods, reason = "the one place that sends a tool call, with a permit for it")]
 async fn attempt(server: &Server, link: &Link, permit: &Permit, cancel: &CancellationToken) -> Attempt {
     let call = permit.call();
     let tool = call.tool().tool();

@@ -2,6 +2,8 @@
 //!
 //! `cfg(test)` tells Clippy that helpers, too, are test code.
 
+#![expect(clippy::disallowed_methods, reason = "tests start servers and call them, as the outside does")]
+
 #[cfg(test)]
 mod calls;
 #[cfg(test)]

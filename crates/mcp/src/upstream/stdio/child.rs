@@ -34,6 +34,7 @@ pub(crate) struct Child {
 
 impl Child {
     /// Starts the process with a minimal environment.
+    #[expect(clippy::disallowed_methods, reason = "the one place that starts processes")]
     pub(crate) fn start(
         command: &str,
         args: &[String],
