@@ -175,19 +175,6 @@ pub fn repair(entries: &[Entry], by: BrokenBy, states: &BTreeMap<CallId, CallSta
     missing
 }
 
-/// A title for a conversation that begins with this message: its first line, cut at a word.
-#[must_use]
-pub fn title(text: &str) -> String {
-    const MOST: usize = 60;
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("New conversation");
-    if line.chars().count() <= MOST {
-        return line.to_owned();
-    }
-    let cut: String = line.chars().take(MOST).collect();
-    let words = cut.rsplit_once(char::is_whitespace).map_or(cut.as_str(), |(words, _)| words.trim_end());
-    format!("{words}…")
-}
-
 /// The newest part of a history that fits `most_bytes`, in whole turns: it begins with a message of the person, so
 /// no call is parted from its result. The newest turn is kept however long it is.
 #[must_use]

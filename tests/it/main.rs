@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod access;
 #[cfg(test)]
+mod agent_loop;
+#[cfg(test)]
 mod architecture;
 #[cfg(test)]
 mod commands;

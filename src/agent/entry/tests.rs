@@ -153,12 +153,3 @@ fn a_store_failure_is_not_called_a_restart() {
     assert!(said.contains("the store failed while this call was open"), "{said}");
     assert!(!said.contains("restarted"), "{said}");
 }
-
-#[test]
-fn a_title_is_the_first_line_cut_at_a_word() {
-    assert_eq!(title("\n  List my files \nand more"), "List my files");
-    assert_eq!(title("   "), "New conversation");
-    let long = title(&"wörter ".repeat(30));
-    assert!(long.ends_with("wörter…") && long.chars().count() <= 61, "{long}");
-    assert_eq!(title(&"x".repeat(100)).chars().count(), 61);
-}

@@ -108,6 +108,11 @@ impl ModelServer {
         Self { base, inner }
     }
 
+    /// Adds an answer to the end of the script.
+    pub(crate) fn push(&self, answer: Answer) {
+        self.inner.lock().expect("no test panicked here").script.push_back(answer);
+    }
+
     /// What was asked so far.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.inner.lock().expect("no test panicked here").received.clone()
