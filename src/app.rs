@@ -170,7 +170,9 @@ fn report(seeded: &Seeded) {
         Seeded::File(_) => info!("the rules were seeded from the policy file"),
         Seeded::Shipped(_) => info!("the rules were seeded with those that are shipped"),
         Seeded::Refused(why) => {
-            error!("there are no rules, so every call is denied: {why}; mend it and run `sluicegate policy import`");
+            error!(
+                "there are no rules, so every call is denied: {why}; mend it and run `sluicegate policy import`"
+            );
         }
     }
 }
@@ -179,7 +181,9 @@ async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     match TcpListener::bind(address).await {
         Ok(listener) => Ok(listener),
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
-            bail!("another program listens on {address}: stop it, or give this one another address with --listen")
+            bail!(
+                "another program listens on {address}: stop it, or give this one another address with --listen"
+            )
         }
         Err(error) => bail!("{address} cannot be listened on ({error}): give another address with --listen"),
     }

@@ -75,7 +75,9 @@ pub fn router(state: WebState) -> Result<Router, ConfigError> {
         .fallback(|| async { WebError::NotFound })
         .layer(session::layer(&state))
         .layer(DefaultBodyLimit::max(headers::FORM_LIMIT))
-        .layer(CatchPanicLayer::custom(|_| WebError::Internal("a handler panicked".to_owned()).into_response()))
+        .layer(CatchPanicLayer::custom(|_| {
+            WebError::Internal("a handler panicked".to_owned()).into_response()
+        }))
         .layer(csrf)
         .layer(from_fn_with_state(state.hosts.clone(), headers::admit))
         .layer(from_fn(error::dress))

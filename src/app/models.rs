@@ -6,10 +6,10 @@ use secrecy::SecretString;
 
 use crate::agent::{Models, Source};
 use crate::config::Config;
+use crate::llm::LlmProvider;
 use crate::llm::demo::Demo;
 use crate::llm::gemini::Gemini;
 use crate::llm::wire::{Limits, Wire};
-use crate::llm::LlmProvider;
 
 /// Gemini if there is a key, and always the demo model, so that the chat works on a fresh machine.
 ///

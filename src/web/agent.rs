@@ -140,7 +140,8 @@ fn choice(state: &WebState, provider: Option<&str>, model: Option<&str>) -> Resu
         None => models.sources().first(),
         Some(name) => models.sources().iter().find(|source| source.name == name),
     };
-    let source = source.ok_or_else(|| WebError::Invalid("that model provider is not set up here".to_owned()))?;
+    let source =
+        source.ok_or_else(|| WebError::Invalid("that model provider is not set up here".to_owned()))?;
     let model = model.map(str::trim).filter(|model| !model.is_empty()).unwrap_or(&source.default_model);
     if model.chars().count() > 200 {
         return Err(WebError::Invalid("the name of a model has at most 200 characters".to_owned()));
@@ -154,7 +155,9 @@ fn title_of(text: &str) -> String {
     match line.char_indices().nth(MOST_TITLE) {
         _ if line.is_empty() => "New conversation".to_owned(),
         None => line,
-        Some(_) => format!("{}…", line.chars().take(MOST_TITLE.saturating_sub(1)).collect::<String>().trim_end()),
+        Some(_) => {
+            format!("{}…", line.chars().take(MOST_TITLE.saturating_sub(1)).collect::<String>().trim_end())
+        }
     }
 }
 
@@ -167,8 +170,9 @@ async fn show(
     let conversation = own(&state, &user, &id).await?;
     let parts = parts(&state, &user, &conversation, state.agent.running(&conversation.id)).await?;
     let list = list(&state, &user, Some(&conversation.id), &listing).await?;
-    let frame =
-        state.frame(&user, NavPlace::Agent, &conversation.title, Region::Agent(conversation.id.clone())).await?;
+    let frame = state
+        .frame(&user, NavPlace::Agent, &conversation.title, Region::Agent(conversation.id.clone()))
+        .await?;
     Ok(Page(AgentPage {
         frame,
         list,
@@ -210,7 +214,12 @@ async fn parts(
     let limit = policy.as_ref().and_then(|policy| conversation_budget(&policy.revision.document));
     let budget = Budget::new(&usage, limit);
     let badge = TurnBadge::of(turn.as_ref(), !cards.is_empty());
-    let bar = ComposerBar { conversation: conversation.id.to_string(), running: badge.running(), used_up: budget.used_up(), says: badge.says() };
+    let bar = ComposerBar {
+        conversation: conversation.id.to_string(),
+        running: badge.running(),
+        used_up: budget.used_up(),
+        says: badge.says(),
+    };
     let sources = Sources { entries: &entries, calls: &calls, cards: &cards, turn: turn.as_ref() };
     let transcript = Transcript { groups: transcript::groups(&sources), cut };
     Ok(Parts { facts: Facts::of(calls.values(), &budget), transcript, badge, budget, bar })
@@ -223,7 +232,10 @@ async fn entries(state: &WebState, id: &ConversationId) -> Result<(Vec<(i64, Ent
         let page = state.conversations.messages(id, after, 500).await?;
         for message in page.rows {
             let entry = serde_json::from_str(&message.body).map_err(|error| {
-                WebError::Internal(format!("entry {} of conversation `{id}` cannot be read: {error}", message.position))
+                WebError::Internal(format!(
+                    "entry {} of conversation `{id}` cannot be read: {error}",
+                    message.position
+                ))
             })?;
             kept.push_back((message.position, entry));
         }
@@ -260,7 +272,12 @@ async fn list(
     let held = state.calls.pending().await?;
     let waits = |id: &ConversationId| held.iter().any(|held| held.call.conversation.as_ref() == Some(id));
     let rows = page.rows.iter().map(|conversation| {
-        view::listed(conversation, current, state.agent.running(&conversation.id).is_some(), waits(&conversation.id))
+        view::listed(
+            conversation,
+            current,
+            state.agent.running(&conversation.id).is_some(),
+            waits(&conversation.id),
+        )
     });
     let older = page.next.map(|next| format!("{}-{}", next.updated_ms, next.id));
     Ok(ConversationList::new(rows.collect(), state.now_ms(), listing.search().map(str::to_owned), older))
@@ -332,7 +349,11 @@ async fn send(
 ) -> Result<Response, WebError> {
     let conversation = own(&state, &user, &id).await?;
     let untitled = conversation.title == title_of("");
-    let started = state.agent.start(&conversation.id, &user.person, user.role, &message.text).await.map_err(not_started)?;
+    let started = state
+        .agent
+        .start(&conversation.id, &user.person, user.role, &message.text)
+        .await
+        .map_err(not_started)?;
     if untitled && started.position == 1 {
         state.conversations.rename(&conversation.id, &title_of(&message.text)).await?;
     }
@@ -431,7 +452,9 @@ async fn delete(
     if state.agent.stop(&conversation.id) {
         let ended = tokio::time::timeout(STOP_WAIT, state.agent.wait(&conversation.id)).await;
         if ended.is_err() {
-            return Err(WebError::Conflict("the turn that runs has not ended yet; try again in a moment".to_owned()));
+            return Err(WebError::Conflict(
+                "the turn that runs has not ended yet; try again in a moment".to_owned(),
+            ));
         }
     }
     state.conversations.delete(&conversation.id).await?;

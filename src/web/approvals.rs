@@ -12,11 +12,11 @@ use super::respond::{Page, Wants, render, see_other};
 use super::state::WebState;
 use super::ui::{Icon, Tone, components};
 use askama::Template;
+use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
-use axum::Router;
 use card::{Card, Decided, Place, outcome};
 use serde::Deserialize;
 use sluicegate_gateway::{ApprovalId, ResolveError, Resolved, StoredApproval, Verdict};
@@ -82,14 +82,24 @@ async fn list(State(state): State<WebState>, user: CurrentUser) -> Result<Respon
     Ok(Page(ApprovalsPage { frame, pending, decided }).into_response())
 }
 
-async fn show(State(state): State<WebState>, user: CurrentUser, Path(id): Path<String>) -> Result<Response, WebError> {
+async fn show(
+    State(state): State<WebState>,
+    user: CurrentUser,
+    Path(id): Path<String>,
+) -> Result<Response, WebError> {
     let held = find(&state, &id).await?;
     let card = card(&state, &user, &held, Place::Inbox);
     one(&state, &user, card, StatusCode::OK).await
 }
 
-async fn one(state: &WebState, user: &CurrentUser, card: Card, status: StatusCode) -> Result<Response, WebError> {
-    let frame = state.frame(user, NavPlace::Approvals, "Held call", Region::Approval(card.id.clone())).await?;
+async fn one(
+    state: &WebState,
+    user: &CurrentUser,
+    card: Card,
+    status: StatusCode,
+) -> Result<Response, WebError> {
+    let frame =
+        state.frame(user, NavPlace::Approvals, "Held call", Region::Approval(card.id.clone())).await?;
     let mut response = render(&OnePage { frame, card });
     if response.status().is_success() {
         *response.status_mut() = status;
@@ -107,13 +117,17 @@ fn card(state: &WebState, user: &CurrentUser, held: &PendingCall, place: Place) 
 }
 
 async fn region(state: &WebState, user: &CurrentUser) -> Result<(Pending, DecidedList), WebError> {
-    let cards = state.calls.pending().await?.iter().map(|held| card(state, user, held, Place::Inbox)).collect();
+    let cards =
+        state.calls.pending().await?.iter().map(|held| card(state, user, held, Place::Inbox)).collect();
     let calls = state.calls.decided(DECIDED).await?.iter().map(Decided::of).collect();
     Ok((Pending { cards }, DecidedList { calls }))
 }
 
 /// The page's region, for its stream, and the cards in it.
-pub(crate) async fn fragments(state: &WebState, user: &CurrentUser) -> Result<(Vec<Fragment>, Vec<Card>), WebError> {
+pub(crate) async fn fragments(
+    state: &WebState,
+    user: &CurrentUser,
+) -> Result<(Vec<Fragment>, Vec<Card>), WebError> {
     let (pending, decided) = region(state, user).await?;
     let fragments = [
         Fragment::new("pending-count", Swap::Whole, &PendingCount(pending.cards.len())),
@@ -124,7 +138,11 @@ pub(crate) async fn fragments(state: &WebState, user: &CurrentUser) -> Result<(V
 }
 
 /// One card, for the stream of its own page.
-pub(crate) async fn card_fragment(state: &WebState, user: &CurrentUser, id: &str) -> Result<Option<Fragment>, WebError> {
+pub(crate) async fn card_fragment(
+    state: &WebState,
+    user: &CurrentUser,
+    id: &str,
+) -> Result<Option<Fragment>, WebError> {
     let held = find(state, id).await?;
     Ok(Fragment::new(format!("approval-{id}"), Swap::Whole, &card(state, user, &held, Place::Inbox)))
 }
@@ -183,8 +201,10 @@ async fn resolve(
     if reason.is_some_and(|reason| reason.chars().count() > MOST_REASON) {
         return Err(WebError::Invalid(format!("a reason has at most {MOST_REASON} characters")));
     }
-    let resolved =
-        state.approvals.resolve(&decider.approver, approval, answer.version, verdict, reason.map(str::to_owned)).await;
+    let resolved = state
+        .approvals
+        .resolve(&decider.approver, approval, answer.version, verdict, reason.map(str::to_owned))
+        .await;
     let (status, notice) = match resolved {
         Ok(Resolved::Decided(stored)) => (StatusCode::OK, sentence("This call was", &stored)),
         Ok(Resolved::Counted(stored)) => {
@@ -196,14 +216,18 @@ async fn resolve(
         Err(ResolveError::AlreadyDecided(stored)) => {
             (StatusCode::CONFLICT, format!("{} Your answer changed nothing.", sentence("Already", &stored)))
         }
-        Err(ResolveError::Expired(_)) => {
-            (StatusCode::CONFLICT, "Its time was over before your answer; it was denied by itself.".to_owned())
-        }
+        Err(ResolveError::Expired(_)) => (
+            StatusCode::CONFLICT,
+            "Its time was over before your answer; it was denied by itself.".to_owned(),
+        ),
         Err(ResolveError::Stale(_)) => (
             StatusCode::CONFLICT,
-            "What is asked has changed since the page was shown. Your answer was not counted; look again.".to_owned(),
+            "What is asked has changed since the page was shown. Your answer was not counted; look again."
+                .to_owned(),
         ),
-        Err(ResolveError::NotAllowed(_, why)) => (StatusCode::FORBIDDEN, format!("Your answer was not counted: {why}.")),
+        Err(ResolveError::NotAllowed(_, why)) => {
+            (StatusCode::FORBIDDEN, format!("Your answer was not counted: {why}."))
+        }
     };
     let held = state.calls.held(approval).await?.ok_or(WebError::NotFound)?;
     let answered = Answered { status, notice, held, place };
@@ -229,7 +253,9 @@ impl Answered {
     /// Where a browser without script goes on.
     fn back(&self) -> String {
         match (&self.held.call.conversation, self.place) {
-            (Some(conversation), Place::Chat) if self.held.call.origin == Origin::Chat => format!("/agent/{conversation}"),
+            (Some(conversation), Place::Chat) if self.held.call.origin == Origin::Chat => {
+                format!("/agent/{conversation}")
+            }
             _ => "/approvals".to_owned(),
         }
     }

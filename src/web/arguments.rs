@@ -49,9 +49,12 @@ impl Shown {
     fn of(text: VisibleText) -> Self {
         match text.split(HEAD, TAIL) {
             None => Self::Whole(Marked(text)),
-            Some((head, middle, tail)) => {
-                Self::Split { head: Marked(head), middle: Marked(middle), tail: Marked(tail), length: text.length() }
-            }
+            Some((head, middle, tail)) => Self::Split {
+                head: Marked(head),
+                middle: Marked(middle),
+                tail: Marked(tail),
+                length: text.length(),
+            },
         }
     }
 }
@@ -139,7 +142,8 @@ fn flatten(path: &str, key: &str, value: &Value, rows: &mut Vec<Row>) {
             let destination = is_destination(key, text);
             let shown = if destination { VisibleText::of_address(text) } else { VisibleText::of(text) };
             let long = shown.chars > 80 || shown.lines > 1 || shown.is_odd();
-            let length = if text.is_empty() { Some("empty text".to_owned()) } else { long.then(|| shown.length()) };
+            let length =
+                if text.is_empty() { Some("empty text".to_owned()) } else { long.then(|| shown.length()) };
             rows.push(row(path, shown, length, destination));
         }
         other => rows.push(row(path, VisibleText::of(&other.to_string()), None, false)),
@@ -162,8 +166,30 @@ fn row(path: &str, value: VisibleText, length: Option<String>, destination: bool
 /// Whether a field says where a call goes: a path, an address, a recipient.
 fn is_destination(key: &str, text: &str) -> bool {
     const WHOLE: [&str; 24] = [
-        "to", "cc", "bcc", "path", "file", "filename", "source", "destination", "dest", "target", "url", "uri", "href",
-        "link", "host", "hostname", "domain", "recipient", "recipients", "email", "address", "phone", "channel", "device",
+        "to",
+        "cc",
+        "bcc",
+        "path",
+        "file",
+        "filename",
+        "source",
+        "destination",
+        "dest",
+        "target",
+        "url",
+        "uri",
+        "href",
+        "link",
+        "host",
+        "hostname",
+        "domain",
+        "recipient",
+        "recipients",
+        "email",
+        "address",
+        "phone",
+        "channel",
+        "device",
     ];
     const ENDS: [&str; 8] = ["_path", "_file", "_url", "_uri", "_host", "_to", "_email", "_address"];
     let key = key.to_lowercase();
@@ -222,13 +248,15 @@ mod tests {
         let list = ArgumentList::of(&serde_json::json!({ "content": long, "path": "a.txt" }).to_string());
         let html = list.render().unwrap();
         let shorter = long.replacen('x', "", 100_000);
-        let shorter = ArgumentList::of(&serde_json::json!({ "content": shorter, "path": "a.txt" }).to_string());
+        let shorter =
+            ArgumentList::of(&serde_json::json!({ "content": shorter, "path": "a.txt" }).to_string());
         assert_eq!(html.matches('x').count() - shorter.render().unwrap().matches('x').count(), 100_000);
         assert!(html.contains("TARGET"));
         assert_eq!(list.must_open(), ["all of content (200,006 characters)"]);
         assert_eq!(list.target().map(|target| target.0.to_string()).as_deref(), Some("a.txt"));
 
-        let many: serde_json::Map<String, Value> = (0..500).map(|n| (format!("k{n}"), Value::from(n))).collect();
+        let many: serde_json::Map<String, Value> =
+            (0..500).map(|n| (format!("k{n}"), Value::from(n))).collect();
         let list = ArgumentList::of(&Value::Object(many).to_string());
         assert_eq!(list.must_open(), ["the other 440 arguments"]);
         assert!(list.render().unwrap().contains("k499"));
@@ -236,9 +264,13 @@ mod tests {
 
     #[test]
     fn f35_hostile_arguments_are_text() {
-        let hostile = r#"</textarea><script>alert(1)</script><img src=x onerror=alert(1)>{{7*7}} javascript:x"#;
+        let hostile =
+            r#"</textarea><script>alert(1)</script><img src=x onerror=alert(1)>{{7*7}} javascript:x"#;
         let html = ArgumentList::of(&serde_json::json!({ hostile: hostile }).to_string()).render().unwrap();
-        assert!(!html.contains("<script") && !html.contains("<img") && !html.contains("</textarea"), "{html}");
+        assert!(
+            !html.contains("<script") && !html.contains("<img") && !html.contains("</textarea"),
+            "{html}"
+        );
         assert!(html.contains("hx-ignore"));
     }
 

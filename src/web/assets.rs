@@ -72,7 +72,9 @@ fn address(asset: &Asset) -> String {
 
 /// The static files, and the icon that browsers ask for by its old name.
 pub(crate) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    Router::new().route("/static/{digest}/{name}", get(serve)).route("/favicon.ico", get(|| async { file(&LOGO, false) }))
+    Router::new()
+        .route("/static/{digest}/{name}", get(serve))
+        .route("/favicon.ico", get(|| async { file(&LOGO, false) }))
 }
 
 async fn serve(Path((digest, name)): Path<(String, String)>) -> Response {
@@ -96,7 +98,8 @@ mod tests {
     fn vendored_files_are_unchanged() {
         let list = include_str!("../../static/VENDORED.md");
         for asset in [&HTMX, &HTMX_SSE] {
-            let digest: String = Sha256::digest(asset.bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            let digest: String =
+                Sha256::digest(asset.bytes).iter().map(|byte| format!("{byte:02x}")).collect();
             let row = list.lines().find(|line| line.starts_with(&format!("| `{}`", asset.name))).unwrap();
             assert!(row.contains(&digest), "{} has the digest {digest}", asset.name);
         }

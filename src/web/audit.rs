@@ -66,7 +66,9 @@ impl Asked {
         };
         let caller = match some(&self.caller) {
             None => None,
-            Some(caller) => Some(CallerId::new(&caller).map_err(|error| WebError::Invalid(error.to_string()))?),
+            Some(caller) => {
+                Some(CallerId::new(&caller).map_err(|error| WebError::Invalid(error.to_string()))?)
+            }
         };
         Ok(CallFilter {
             server: some(&self.server),
@@ -113,7 +115,9 @@ pub(super) fn address(path: &str, fields: &[(&str, &str)]) -> String {
         to.push('=');
         for byte in value.bytes() {
             match byte {
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => to.push(char::from(byte)),
+                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                    to.push(char::from(byte))
+                }
                 _ => to.push_str(&format!("%{byte:02X}")),
             }
         }
@@ -130,7 +134,9 @@ fn moment(text: &str) -> Result<Option<i64>, WebError> {
     let local: Option<DateTime> = text.parse().ok();
     let stamp = local.and_then(|local| TimeZone::system().to_timestamp(local).ok());
     stamp.map(|stamp| Some(stamp.as_millisecond())).ok_or_else(|| {
-        WebError::Invalid("The address holds a time that cannot be read; write it like 2026-11-30T14:05".to_owned())
+        WebError::Invalid(
+            "The address holds a time that cannot be read; write it like 2026-11-30T14:05".to_owned(),
+        )
     })
 }
 
@@ -173,7 +179,11 @@ fn line(call: &CallRow) -> Line {
     }
 }
 
-async fn list(State(state): State<WebState>, user: CurrentUser, asked: Query<Asked>) -> Result<Response, WebError> {
+async fn list(
+    State(state): State<WebState>,
+    user: CurrentUser,
+    asked: Query<Asked>,
+) -> Result<Response, WebError> {
     let asked = asked.0;
     let (calls, next, stopped) = find(&state, &asked).await?;
     let verified = match asked.verify {
@@ -233,7 +243,12 @@ mod tests {
 
     #[test]
     fn filters_are_read_from_the_address_and_kept_in_it() {
-        let asked = Asked { state: "denied".to_owned(), tool: "a&b".to_owned(), q: "é".to_owned(), ..Asked::default() };
+        let asked = Asked {
+            state: "denied".to_owned(),
+            tool: "a&b".to_owned(),
+            q: "é".to_owned(),
+            ..Asked::default()
+        };
         assert_eq!(asked.filter().unwrap().state, Some(CallState::Denied));
         assert_eq!(asked.older(7), "/audit?state=denied&tool=a%26b&q=%C3%A9&before=7");
         for bad in [

@@ -2,8 +2,8 @@
 
 use crate::web::ui::{Badge, Icon, Marked, Tone};
 use sluicegate_policy::{
-    Because, Choice, Condition, Considered, Decision, Effect, Elements, Match, OnViolation, OneOrMany, Op, Part, Per,
-    Rule, RuleId, RuleKind, Verdict,
+    Because, Choice, Condition, Considered, Decision, Effect, Elements, Match, OnViolation, OneOrMany, Op,
+    Part, Per, Rule, RuleId, RuleKind, Verdict,
 };
 use std::fmt::Display;
 
@@ -96,7 +96,8 @@ pub(crate) fn detail(rule: &Rule) -> String {
     if let Some(terms) = &rule.approval {
         parts.extend(terms.timeout.map(|span| format!("{span} to decide")));
         parts.extend(terms.role.map(|role| format!("by the role {role}")));
-        parts.extend(terms.count.filter(|count| *count > 1).map(|count| format!("{count} people must agree")));
+        parts
+            .extend(terms.count.filter(|count| *count > 1).map(|count| format!("{count} people must agree")));
     }
     if parts.is_empty() { "always".to_owned() } else { parts.join("; ") }
 }
@@ -162,15 +163,23 @@ pub(crate) fn because(why: Because, rule: Option<&Rule>) -> String {
         Because::Unevaluable { part: Part::Condition(place), why } => {
             format!("{} cannot be judged: the argument {}", named(place), why.phrase())
         }
-        Because::Unevaluable { part: Part::Hours, .. } => "the local time of its zone is not known".to_owned(),
-        Because::Unevaluable { part: Part::Counter, .. } => "the calls that it counts are not known".to_owned(),
+        Because::Unevaluable { part: Part::Hours, .. } => {
+            "the local time of its zone is not known".to_owned()
+        }
+        Because::Unevaluable { part: Part::Counter, .. } => {
+            "the calls that it counts are not known".to_owned()
+        }
         Because::Tier => "it is about another tier".to_owned(),
         Because::Caller => "it is about other callers".to_owned(),
         Because::Role => "it is about other roles".to_owned(),
         Because::Origin => "it is about calls from elsewhere".to_owned(),
         Because::OutsideHours => "it is not in force at this time".to_owned(),
         Because::Usage { used, limit } => {
-            format!("{} of {} are used", crate::web::figures::grouped(used), crate::web::figures::grouped(limit))
+            format!(
+                "{} of {} are used",
+                crate::web::figures::grouped(used),
+                crate::web::figures::grouped(limit)
+            )
         }
         Because::SwitchedOff => "it is switched off".to_owned(),
     }
@@ -192,9 +201,15 @@ pub(crate) struct MatchLine {
 }
 
 /// The considered rules of a decision: those that decide first, then the matches they outrank, then the rest.
-pub(crate) fn lines<'a>(decision: &'a Decision, rule: impl Fn(&RuleId) -> Option<&'a Rule>) -> Vec<MatchLine> {
-    let mut lines: Vec<(u8, MatchLine)> =
-        decision.considered.iter().map(|considered| line(decision, considered, rule(&considered.rule))).collect();
+pub(crate) fn lines<'a>(
+    decision: &'a Decision,
+    rule: impl Fn(&RuleId) -> Option<&'a Rule>,
+) -> Vec<MatchLine> {
+    let mut lines: Vec<(u8, MatchLine)> = decision
+        .considered
+        .iter()
+        .map(|considered| line(decision, considered, rule(&considered.rule)))
+        .collect();
     lines.sort_by_key(|(rank, _)| *rank);
     lines.into_iter().map(|(_, line)| line).collect()
 }
@@ -210,7 +225,9 @@ fn line(decision: &Decision, considered: &Considered, rule: Option<&Rule>) -> (u
                 (1, tone, icon, format!("matched, outranked by a stricter rule: {why}"))
             }
         }
-        Verdict::Shadow(of) => (2, Tone::Info, Icon("eye"), format!("shadow, would have said {}: {why}", effect(of).2)),
+        Verdict::Shadow(of) => {
+            (2, Tone::Info, Icon("eye"), format!("shadow, would have said {}: {why}", effect(of).2))
+        }
         Verdict::NotMatched => (3, Tone::Neutral, Icon("x"), format!("no match: {why}")),
         Verdict::Disabled => (4, Tone::Neutral, Icon("x"), "no match: it is switched off".to_owned()),
     };

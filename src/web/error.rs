@@ -117,7 +117,9 @@ impl WebError {
             Self::Foreign(_) => "Open Sluicegate by its own address, the one that it prints at start.",
             Self::Invalid(_) | Self::NotAForm | Self::TooLarge => "Go back, correct it and send it again.",
             Self::TooMany(_) => "Close a few pages and try again.",
-            Self::Unavailable(_) => "Try again in a moment. If it lasts, give the request number to an admin.",
+            Self::Unavailable(_) => {
+                "Try again in a moment. If it lasts, give the request number to an admin."
+            }
             Self::Internal(_) => "Try again. If it lasts, give the request number to an admin.",
         }
     }
@@ -128,8 +130,12 @@ impl IntoResponse for WebError {
         let status = self.status();
         let id = Uuid::new_v4().simple().to_string();
         match &self {
-            Self::Unavailable(why) => tracing::error!(request = %id, why, "a page could not be answered: unavailable"),
-            Self::Internal(why) => tracing::error!(request = %id, why, "a page could not be answered: internal fault"),
+            Self::Unavailable(why) => {
+                tracing::error!(request = %id, why, "a page could not be answered: unavailable")
+            }
+            Self::Internal(why) => {
+                tracing::error!(request = %id, why, "a page could not be answered: internal fault")
+            }
             Self::Foreign(why) => tracing::warn!(request = %id, why, "a foreign request was refused"),
             _ => {}
         }
@@ -202,17 +208,21 @@ fn bare(status: StatusCode) -> Failure {
             "The address does not take this method. Nothing is ever changed by opening a link.",
             "Use the button on the page.",
         ),
-        StatusCode::PAYLOAD_TOO_LARGE => {
-            ("That is too long", "More was sent than is read at once (1 MiB). Nothing was changed.", "Shorten it and send it again.")
-        }
+        StatusCode::PAYLOAD_TOO_LARGE => (
+            "That is too long",
+            "More was sent than is read at once (1 MiB). Nothing was changed.",
+            "Shorten it and send it again.",
+        ),
         StatusCode::FORBIDDEN => (
             "This request came from somewhere else",
             "It was refused before anything was read: it was sent by a page of another origin.",
             "Open Sluicegate by its own address, the one that it prints at start.",
         ),
-        _ if status.is_client_error() => {
-            ("That cannot be used as it is", "The request could not be read. Nothing was changed.", "Go back and try again.")
-        }
+        _ if status.is_client_error() => (
+            "That cannot be used as it is",
+            "The request could not be read. Nothing was changed.",
+            "Go back and try again.",
+        ),
         _ => (
             "Nothing gets through right now",
             "The answer took too long. Sluicegate fails closed: calls are denied and held calls stay held.",
@@ -237,20 +247,24 @@ fn form(failure: Failure, status: StatusCode, wants: Wants, method: &Method, uri
         Wants::Page => {
             let retry = (*method == Method::GET && status.is_server_error()).then(|| uri.path().to_owned());
             let at = super::figures::Moment::at_ms(jiff::Timestamp::now().as_millisecond());
-            (status, render(&ErrorPage { status: status.as_u16(), headline, what, advice, id, at, retry })).into_response()
+            (status, render(&ErrorPage { status: status.as_u16(), headline, what, advice, id, at, retry }))
+                .into_response()
         }
     }
 }
 
 /// The sign-in page, with the address to come back to.
 fn sign_in_address(from: Option<&Uri>) -> String {
-    let Some(path) = from.and_then(Uri::path_and_query).map(|path| path.as_str()).filter(|path| *path != "/") else {
+    let Some(path) = from.and_then(Uri::path_and_query).map(|path| path.as_str()).filter(|path| *path != "/")
+    else {
         return "/sign-in".to_owned();
     };
     let mut to = "/sign-in?next=".to_owned();
     for byte in path.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => to.push(char::from(byte)),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => {
+                to.push(char::from(byte))
+            }
             _ => {
                 use std::fmt::Write as _;
                 // Writing to a string cannot fail.

@@ -201,7 +201,8 @@ async fn events(
         }
     });
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE).text("keep-alive");
-    Ok(([(HeaderName::from_static("x-accel-buffering"), "no")], Sse::new(stream).keep_alive(keep_alive)).into_response())
+    Ok(([(HeaderName::from_static("x-accel-buffering"), "no")], Sse::new(stream).keep_alive(keep_alive))
+        .into_response())
 }
 
 /// One stream.
@@ -320,8 +321,12 @@ impl Reader {
                 fragments.extend(approvals::announcement(self.known.as_deref(), &waiting));
                 self.known = Some(waiting.into_iter().map(|held| held.id).collect());
             }
-            Region::Approval(id) => fragments.extend(approvals::card_fragment(&self.state, &self.user, id).await?),
-            Region::Conversations => fragments.extend(agent::list_fragments(&self.state, &self.user, None).await?),
+            Region::Approval(id) => {
+                fragments.extend(approvals::card_fragment(&self.state, &self.user, id).await?)
+            }
+            Region::Conversations => {
+                fragments.extend(agent::list_fragments(&self.state, &self.user, None).await?)
+            }
             Region::Agent(conversation) => {
                 // View and stream from one moment: text that is in the view does not come again as a piece.
                 let (turn, live) = self.state.agent.watch(conversation);
@@ -348,10 +353,13 @@ impl Reader {
 pub(crate) async fn around(state: &WebState) -> Result<Vec<Fragment>, WebError> {
     let pending = NavPending(state.calls.pending_count().await?);
     let gate = GateStatus::under(state.policy().await?.map(|policy| policy.revision.id.0));
-    Ok([Fragment::new("nav-pending", Swap::Whole, &pending), Fragment::new("gate-status", Swap::Whole, &gate)]
-        .into_iter()
-        .flatten()
-        .collect())
+    Ok([
+        Fragment::new("nav-pending", Swap::Whole, &pending),
+        Fragment::new("gate-status", Swap::Whole, &gate),
+    ]
+    .into_iter()
+    .flatten()
+    .collect())
 }
 
 #[cfg(test)]
@@ -361,7 +369,8 @@ mod tests {
     #[test]
     fn f36_streams_are_bounded_and_places_come_back() {
         let streams = Streams::default();
-        let mut places: Vec<_> = (0..MOST_PER_SESSION).map(|_| streams.take("a".to_owned()).unwrap()).collect();
+        let mut places: Vec<_> =
+            (0..MOST_PER_SESSION).map(|_| streams.take("a".to_owned()).unwrap()).collect();
         assert!(streams.take("a".to_owned()).is_none());
         assert!(streams.take("b".to_owned()).is_some());
         places.pop();

@@ -38,7 +38,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
         let request = Request::from_parts(parts, axum::body::Body::from(bytes));
         match axum::Form::from_request(request, state).await {
             Ok(axum::Form(fields)) => Ok(Self(fields)),
-            Err(rejection) => Err(WebError::Invalid(format!("the form cannot be read: {}", rejection.body_text()))),
+            Err(rejection) => {
+                Err(WebError::Invalid(format!("the form cannot be read: {}", rejection.body_text())))
+            }
         }
     }
 }
@@ -78,7 +80,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
         readable(parts.uri.query().unwrap_or_default().as_bytes())?;
         match axum::extract::Query::from_request_parts(parts, state).await {
             Ok(axum::extract::Query(fields)) => Ok(Self(fields)),
-            Err(rejection) => Err(WebError::Invalid(format!("the address cannot be read: {}", rejection.body_text()))),
+            Err(rejection) => {
+                Err(WebError::Invalid(format!("the address cannot be read: {}", rejection.body_text())))
+            }
         }
     }
 }

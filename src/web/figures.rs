@@ -75,10 +75,13 @@ impl Moment {
 
     /// The heading under which it stands in a list that is read at `now_ms`: `Today`, `Yesterday`, or the date.
     pub(crate) fn day(ms: i64, now_ms: i64) -> String {
-        let date = |ms| Timestamp::from_millisecond(ms).ok().map(|t| t.to_zoned_datetime(TimeZone::system()).date());
+        let date =
+            |ms| Timestamp::from_millisecond(ms).ok().map(|t| t.to_zoned_datetime(TimeZone::system()).date());
         match (date(ms), date(now_ms)) {
             (Some(day), Some(now)) if day == now => "Today".to_owned(),
-            (Some(day), Some(now)) if now.yesterday().is_ok_and(|yesterday| yesterday == day) => "Yesterday".to_owned(),
+            (Some(day), Some(now)) if now.yesterday().is_ok_and(|yesterday| yesterday == day) => {
+                "Yesterday".to_owned()
+            }
             _ => Self::at_ms(ms).date,
         }
     }
@@ -90,13 +93,19 @@ mod tests {
 
     #[test]
     fn figures_read_as_people_write_them() {
-        assert_eq!([0, 999, 1_000, 41_286, 120_000_000].map(grouped), ["0", "999", "1,000", "41,286", "120,000,000"]);
+        assert_eq!(
+            [0, 999, 1_000, 41_286, 120_000_000].map(grouped),
+            ["0", "999", "1,000", "41,286", "120,000,000"]
+        );
         assert_eq!(
             [-5, 38, 6_149, 60_000, 617_000, 7_500_000].map(took),
             ["0 ms", "38 ms", "6.1 s", "1 min", "10 min 17 s", "2 h 5 min"]
         );
         assert_eq!([-1, 0, 1, 204_000, 3_729_000].map(clock), ["0:00", "0:00", "0:01", "3:24", "1:02:09"]);
-        assert_eq!([0, 41_000, 60_000, 204_000, 3_720_000].map(left), ["0 s", "41 s", "1 min", "3 min 24 s", "1 h 2 min"]);
+        assert_eq!(
+            [0, 41_000, 60_000, 204_000, 3_720_000].map(left),
+            ["0 s", "41 s", "1 min", "3 min 24 s", "1 h 2 min"]
+        );
     }
 
     #[test]
@@ -104,7 +113,11 @@ mod tests {
         let now = 1_796_000_000_000;
         assert_eq!(Moment::day(now, now), "Today");
         assert_eq!(Moment::day(now - 86_400_000, now), "Yesterday");
-        assert!(Moment::day(now - 10 * 86_400_000, now).ends_with("2026"), "{}", Moment::day(now - 864_000_000, now));
+        assert!(
+            Moment::day(now - 10 * 86_400_000, now).ends_with("2026"),
+            "{}",
+            Moment::day(now - 864_000_000, now)
+        );
         assert_eq!(Moment::at_ms(i64::MAX).iso, "1970-01-01T00:00:00Z");
     }
 }

@@ -118,7 +118,8 @@ impl Sent {
                 let mut hasher = DefaultHasher::new();
                 fragment.hash(&mut hasher);
                 let digest = hasher.finish();
-                fragment.swap == Swap::Append || self.0.insert(fragment.target.clone(), digest) != Some(digest)
+                fragment.swap == Swap::Append
+                    || self.0.insert(fragment.target.clone(), digest) != Some(digest)
             })
             .collect()
     }

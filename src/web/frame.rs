@@ -1,10 +1,10 @@
 //! What stands around every page: navigation, the state of the gate, who is signed in, the live connection.
 
-use super::ui::{Icon, Tone, components};
 use super::error::WebError;
 use super::events::Region;
 use super::guard::CurrentUser;
 use super::state::WebState;
+use super::ui::{Icon, Tone, components};
 use askama::Template;
 
 /// A page of the main navigation.
@@ -27,8 +27,15 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    const ALL: [Self; 7] =
-        [Self::Overview, Self::Agent, Self::Approvals, Self::Policies, Self::Audit, Self::Tools, Self::Settings];
+    const ALL: [Self; 7] = [
+        Self::Overview,
+        Self::Agent,
+        Self::Approvals,
+        Self::Policies,
+        Self::Audit,
+        Self::Tools,
+        Self::Settings,
+    ];
 
     const fn parts(self) -> (&'static str, &'static str, &'static str) {
         match self {

@@ -42,7 +42,12 @@ pub(crate) struct Decider {
 pub(crate) struct Admin(pub(crate) CurrentUser);
 
 /// Lets signed-in people through.
-pub(crate) async fn signed_in(State(state): State<WebState>, session: Session, mut request: Request, next: Next) -> Response {
+pub(crate) async fn signed_in(
+    State(state): State<WebState>,
+    session: Session,
+    mut request: Request,
+    next: Next,
+) -> Response {
     match session::current_user(&state, &session).await {
         Ok(Some(user)) => {
             request.extensions_mut().insert(user);

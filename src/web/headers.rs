@@ -35,7 +35,9 @@ pub struct Hosts {
 
 /// The public address cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("the public address `{0}` is no `http://…` or `https://…` address without a path; set PUBLIC_URL to one")]
+#[error(
+    "the public address `{0}` is no `http://…` or `https://…` address without a path; set PUBLIC_URL to one"
+)]
 pub struct NotAnAddress(String);
 
 impl Hosts {
@@ -101,7 +103,8 @@ impl Hosts {
 
     /// Whether a request names us, and comes from nobody else's page.
     pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), WebError> {
-        let known = |name: &str| self.authorities.iter().any(|authority| authority.eq_ignore_ascii_case(name));
+        let known =
+            |name: &str| self.authorities.iter().any(|authority| authority.eq_ignore_ascii_case(name));
         let mut named = headers.get_all(HOST).iter();
         match (named.next(), named.next()) {
             (Some(host), None) if host.to_str().is_ok_and(known) => {}
@@ -176,12 +179,26 @@ mod tests {
         for host in ["127.0.0.1:8080", "localhost:8080", "LOCALHOST:8080", "[::1]:8080"] {
             assert!(admitted(&local, &[("host", host)]), "{host}");
         }
-        for host in ["evil.example", "127.0.0.1.evil.example", "127.0.0.1", "127.0.0.1:8081", "localhost:8080.", "", "127.0.0.1:8080@evil.example"] {
+        for host in [
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "127.0.0.1",
+            "127.0.0.1:8081",
+            "localhost:8080.",
+            "",
+            "127.0.0.1:8080@evil.example",
+        ] {
             assert!(!admitted(&local, &[("host", host)]), "{host}");
         }
         assert!(!admitted(&local, &[]));
         assert!(!admitted(&local, &[("host", "127.0.0.1:8080"), ("origin", "null")]));
-        for origin in ["http://evil.example", "http://127.0.0.1:8081", "https://127.0.0.1:8080", "http://127.0.0.1:8080.evil.example", ""] {
+        for origin in [
+            "http://evil.example",
+            "http://127.0.0.1:8081",
+            "https://127.0.0.1:8080",
+            "http://127.0.0.1:8080.evil.example",
+            "",
+        ] {
             assert!(!admitted(&local, &[("host", "127.0.0.1:8080"), ("origin", origin)]), "{origin}");
         }
         assert!(admitted(&local, &[("host", "127.0.0.1:8080"), ("origin", "http://127.0.0.1:8080")]));
@@ -205,7 +222,9 @@ mod tests {
         assert!(admitted(&public, &[("host", "localhost:8080")]));
         assert!(!admitted(&public, &[("host", "0.0.0.0:8080")]));
         assert!(!admitted(&public, &[("host", "gate.example.org"), ("origin", "http://gate.example.org")]));
-        for wrong in ["gate.example.org", "ftp://gate.example.org", "https://gate.example.org/path", "https://a@b", ""] {
+        for wrong in
+            ["gate.example.org", "ftp://gate.example.org", "https://gate.example.org/path", "https://a@b", ""]
+        {
             assert!(Hosts::new(wrong, "127.0.0.1:1".parse().unwrap()).is_err(), "{wrong}");
         }
     }

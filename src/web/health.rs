@@ -15,7 +15,10 @@ pub(crate) fn router() -> Router<WebState> {
 async fn ready(State(state): State<WebState>) -> (StatusCode, &'static str) {
     match state.policy().await {
         Ok(Some(_)) => (StatusCode::OK, "ready\n"),
-        Ok(None) => (StatusCode::SERVICE_UNAVAILABLE, "not ready: there is no readable policy, every call is denied\n"),
+        Ok(None) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "not ready: there is no readable policy, every call is denied\n",
+        ),
         Err(error) => {
             tracing::error!(%error, "not ready: the store does not answer");
             (StatusCode::SERVICE_UNAVAILABLE, "not ready: the store does not answer\n")

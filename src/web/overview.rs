@@ -75,7 +75,9 @@ impl Totals {
                 CallState::Expired => &mut totals.expired,
                 CallState::Withdrawn => &mut totals.withdrawn,
                 CallState::Unknown => &mut totals.unknown,
-                CallState::Proposed | CallState::Pending | CallState::Approved | CallState::Executing => &mut totals.open,
+                CallState::Proposed | CallState::Pending | CallState::Approved | CallState::Executing => {
+                    &mut totals.open
+                }
             };
             *counted = counted.saturating_add(hour.count);
             totals.all = totals.all.saturating_add(hour.count);
@@ -124,7 +126,9 @@ async fn show(State(state): State<WebState>, user: CurrentUser) -> Result<Respon
         .servers()
         .iter()
         .filter(|server| server.state == ServerState::Unavailable)
-        .map(|server| (server.name.to_string(), Marked::of(server.note.as_deref().unwrap_or("not reachable"))))
+        .map(|server| {
+            (server.name.to_string(), Marked::of(server.note.as_deref().unwrap_or("not reachable")))
+        })
         .collect();
     let frame = state.frame(&user, Place::Overview, "Overview", Region::Frame).await?;
     Ok(render(&OverviewPage {
@@ -152,6 +156,8 @@ async fn unknown(state: &WebState, unresolved: u64) -> Result<Vec<(String, ToolN
     let page = state.calls.list(&filter, None, UNKNOWN_LISTED).await?;
     let open = page.rows.iter().filter(|call| call.resolution.is_none());
     Ok(open
-        .map(|call| (call.id.to_string(), ToolName::new(&call.server, &call.tool), Moment::at_ms(call.requested_ms)))
+        .map(|call| {
+            (call.id.to_string(), ToolName::new(&call.server, &call.tool), Moment::at_ms(call.requested_ms))
+        })
         .collect())
 }

@@ -5,7 +5,6 @@ mod document;
 mod edit;
 mod form;
 
-
 use super::decision as words;
 use super::error::WebError;
 use super::events::Region;
@@ -102,18 +101,22 @@ async fn in_force(state: &WebState) -> Result<InForce, WebError> {
     let trouble = |what: &str| Some(Trouble { what: Marked::of(what) });
     match state.rules.current().await {
         Ok(Some(entry)) => {
-            let trouble = match entry.revision.document.compile(sluicegate_policy::RuleSet::default().defaults()) {
-                Ok(_) => None,
-                Err(errors) => {
-                    let first = errors.first().map(ToString::to_string).unwrap_or_default();
-                    trouble(&format!("revision {} cannot be used: {first}", entry.revision.id.0))
-                }
-            };
+            let trouble =
+                match entry.revision.document.compile(sluicegate_policy::RuleSet::default().defaults()) {
+                    Ok(_) => None,
+                    Err(errors) => {
+                        let first = errors.first().map(ToString::to_string).unwrap_or_default();
+                        trouble(&format!("revision {} cannot be used: {first}", entry.revision.id.0))
+                    }
+                };
             Ok(InForce { entry: Some(entry), trouble })
         }
         Ok(None) => {
             let why = state.rules.refused_seed();
-            Ok(InForce { entry: None, trouble: trouble(why.as_deref().unwrap_or("no policy has been imported yet")) })
+            Ok(InForce {
+                entry: None,
+                trouble: trouble(why.as_deref().unwrap_or("no policy has been imported yet")),
+            })
         }
         Err(StoreError::Corrupt(why)) => Ok(InForce { entry: None, trouble: trouble(&why) }),
         Err(error) => Err(error.into()),
@@ -126,7 +129,9 @@ async fn required(state: &WebState) -> Result<PolicyEntry, WebError> {
 }
 
 fn no_policy() -> WebError {
-    WebError::Conflict("There are no readable rules, so every call is denied. Import a policy first".to_owned())
+    WebError::Conflict(
+        "There are no readable rules, so every call is denied. Import a policy first".to_owned(),
+    )
 }
 
 fn find<'a>(document: &'a PolicyDocument, id: &RuleId) -> Result<&'a Rule, WebError> {
@@ -149,7 +154,11 @@ struct Asked {
     q: Option<String>,
 }
 
-async fn list(State(state): State<WebState>, user: CurrentUser, asked: Query<Asked>) -> Result<Response, WebError> {
+async fn list(
+    State(state): State<WebState>,
+    user: CurrentUser,
+    asked: Query<Asked>,
+) -> Result<Response, WebError> {
     let mut page = page(&state, &user).await?;
     page.narrow(asked.0.q.as_deref().unwrap_or_default().trim());
     Ok(render(&page))
@@ -218,7 +227,13 @@ impl PoliciesPage {
             return;
         }
         self.rules.retain(|rule| {
-            let words = [rule.id.as_str(), rule.kind, &plain(&rule.name), &plain(&rule.selector), &plain(&rule.detail)];
+            let words = [
+                rule.id.as_str(),
+                rule.kind,
+                &plain(&rule.name),
+                &plain(&rule.selector),
+                &plain(&rule.detail),
+            ];
             words.iter().any(|word| word.to_lowercase().contains(&wanted))
         });
     }
@@ -267,7 +282,10 @@ async fn hits(state: &WebState) -> Result<HashMap<RuleId, u64>, WebError> {
 }
 
 /// When each rule was last changed and by whom, as far back as [`LOOK_BACK`] revisions tell.
-async fn edits(state: &WebState, current: &PolicyDocument) -> Result<HashMap<RuleId, (i64, String)>, WebError> {
+async fn edits(
+    state: &WebState,
+    current: &PolicyDocument,
+) -> Result<HashMap<RuleId, (i64, String)>, WebError> {
     let history = match state.rules.history(None, LOOK_BACK).await {
         Ok(page) => page,
         // An older revision that cannot be read hides who edited what, not the rules.
@@ -313,7 +331,9 @@ async fn refused(state: &WebState, user: &CurrentUser, error: RulesError) -> Res
         RulesError::NotFound(_) => return Err(WebError::NotFound),
         RulesError::NoPolicy => return Err(no_policy()),
         RulesError::Conflict(_) => StatusCode::CONFLICT,
-        RulesError::Text(_) | RulesError::Rule(_) | RulesError::Arguments(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        RulesError::Text(_) | RulesError::Rule(_) | RulesError::Arguments(_) => {
+            StatusCode::UNPROCESSABLE_ENTITY
+        }
     };
     let mut page = page(state, user).await?;
     page.notice = Some(error.to_string());
@@ -330,7 +350,11 @@ struct DeletePage {
     notice: Option<String>,
 }
 
-async fn delete_page(State(state): State<WebState>, admin: Admin, id: Path<String>) -> Result<Response, WebError> {
+async fn delete_page(
+    State(state): State<WebState>,
+    admin: Admin,
+    id: Path<String>,
+) -> Result<Response, WebError> {
     Ok(render(&confirm(&state, &admin.0, &rule_id(&id.0)?).await?))
 }
 

@@ -28,7 +28,11 @@ impl Wants {
             return Self::Fragment;
         }
         let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if accept.contains("application/json") && !accept.contains("text/html") { Self::Json } else { Self::Page }
+        if accept.contains("application/json") && !accept.contains("text/html") {
+            Self::Json
+        } else {
+            Self::Page
+        }
     }
 }
 
@@ -53,7 +57,9 @@ impl<T: Template> IntoResponse for Page<T> {
 /// Renders a template; one that cannot be rendered is a fault of ours.
 pub(crate) fn render(template: &impl Template) -> Response {
     match template.render() {
-        Ok(html) => ([(CONTENT_TYPE, "text/html; charset=utf-8"), (VARY, "hx-request, accept")], html).into_response(),
+        Ok(html) => {
+            ([(CONTENT_TYPE, "text/html; charset=utf-8"), (VARY, "hx-request, accept")], html).into_response()
+        }
         Err(error) => WebError::Internal(format!("a template cannot be rendered: {error}")).into_response(),
     }
 }
@@ -69,7 +75,8 @@ pub(crate) fn problem(status: StatusCode, title: &str, detail: &str, id: &str) -
         "type": "about:blank", "title": title, "status": status.as_u16(), "detail": detail,
         "instance": format!("urn:uuid:{id}"),
     });
-    (status, [(CONTENT_TYPE, "application/problem+json"), (VARY, "hx-request, accept")], body.to_string()).into_response()
+    (status, [(CONTENT_TYPE, "application/problem+json"), (VARY, "hx-request, accept")], body.to_string())
+        .into_response()
 }
 
 #[cfg(test)]

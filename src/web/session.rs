@@ -53,7 +53,12 @@ impl SessionStore for Sessions {
     async fn create(&self, record: &mut Record) -> session_store::Result<()> {
         // Ids are 128 random bits: a second one that is taken means that something else is wrong.
         for _ in 0..3 {
-            if self.0.create_session(&record.id.to_string(), encode(record)?, expires_ms(record)).await.map_err(backend)? {
+            if self
+                .0
+                .create_session(&record.id.to_string(), encode(record)?, expires_ms(record))
+                .await
+                .map_err(backend)?
+            {
                 return Ok(());
             }
             record.id = Id::default();
@@ -62,13 +67,18 @@ impl SessionStore for Sessions {
     }
 
     async fn save(&self, record: &Record) -> session_store::Result<()> {
-        self.0.save_session(&record.id.to_string(), encode(record)?, expires_ms(record)).await.map_err(backend)
+        self.0
+            .save_session(&record.id.to_string(), encode(record)?, expires_ms(record))
+            .await
+            .map_err(backend)
     }
 
     async fn load(&self, id: &Id) -> session_store::Result<Option<Record>> {
         let data = self.0.load_session(&id.to_string()).await.map_err(backend)?;
-        data.map(|data| serde_json::from_slice(&data).map_err(|error| session_store::Error::Decode(error.to_string())))
-            .transpose()
+        data.map(|data| {
+            serde_json::from_slice(&data).map_err(|error| session_store::Error::Decode(error.to_string()))
+        })
+        .transpose()
     }
 
     async fn delete(&self, id: &Id) -> session_store::Result<()> {
@@ -94,7 +104,10 @@ fn unavailable(error: impl std::fmt::Display) -> WebError {
 }
 
 /// Whose session it is, with the role of this moment: who was removed, or signed out elsewhere, is nobody.
-pub(crate) async fn current_user(state: &WebState, session: &Session) -> Result<Option<CurrentUser>, WebError> {
+pub(crate) async fn current_user(
+    state: &WebState,
+    session: &Session,
+) -> Result<Option<CurrentUser>, WebError> {
     let Some(name) = session.get::<String>(PERSON).await.map_err(unavailable)? else { return Ok(None) };
     let Some(name) = PersonId::new(&name) else { return Ok(None) };
     let person = state.people.person(&name).await?;
@@ -123,7 +136,9 @@ impl Attempts {
     fn failed(&self, now: Instant) {
         let mut failures = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *failures = match *failures {
-            Some((since, count)) if now.duration_since(since) < WINDOW => Some((since, count.saturating_add(1))),
+            Some((since, count)) if now.duration_since(since) < WINDOW => {
+                Some((since, count.saturating_add(1)))
+            }
             _ => Some((now, 1)),
         };
     }
@@ -154,7 +169,11 @@ pub(crate) fn router() -> Router<WebState> {
 }
 
 /// Shows a page with one button: opening the link uses nothing up, so that a preview or prefetch does no harm.
-async fn show(State(state): State<WebState>, session: Session, Query(asked): Query<Asked>) -> Result<Response, WebError> {
+async fn show(
+    State(state): State<WebState>,
+    session: Session,
+    Query(asked): Query<Asked>,
+) -> Result<Response, WebError> {
     let next = asked.next.as_deref().and_then(own_path);
     let token = asked.token.filter(|token| !token.is_empty());
     if token.is_none() && current_user(&state, &session).await?.is_some() {
@@ -194,7 +213,11 @@ async fn sign_in(
     }
 }
 
-async fn sign_out(State(state): State<WebState>, user: CurrentUser, session: Session) -> Result<Response, WebError> {
+async fn sign_out(
+    State(state): State<WebState>,
+    user: CurrentUser,
+    session: Session,
+) -> Result<Response, WebError> {
     if let Some(id) = session.id() {
         state.people.sign_out(&user.person, &id.to_string()).await?;
         state.streams().end(&id.to_string());
@@ -215,7 +238,8 @@ fn page(page: &SignInPage, status: StatusCode) -> Response {
 
 /// An address within the product, to go on to; `None` for anything that could lead elsewhere.
 pub(crate) fn own_path(to: &str) -> Option<String> {
-    let plain = to.starts_with('/') && !to.starts_with("//") && to.chars().all(|c| c.is_ascii_graphic() && c != '\\');
+    let plain =
+        to.starts_with('/') && !to.starts_with("//") && to.chars().all(|c| c.is_ascii_graphic() && c != '\\');
     let uri: Uri = to.parse().ok().filter(|_| plain)?;
     let path = uri.path_and_query()?;
     (uri.authority().is_none() && !path.path().starts_with("/sign-")).then(|| path.as_str().to_owned())
@@ -230,8 +254,17 @@ mod tests {
         for fine in ["/", "/audit?tool=a%20b&x=1", "/agent/abc"] {
             assert_eq!(own_path(fine).as_deref(), Some(fine));
         }
-        let wrong =
-            ["", "audit", "//evil.example", "/\\evil.example", "https://evil.example/", "/\t/evil", "/sign-out", "javascript:x", "/a b"];
+        let wrong = [
+            "",
+            "audit",
+            "//evil.example",
+            "/\\evil.example",
+            "https://evil.example/",
+            "/\t/evil",
+            "/sign-out",
+            "javascript:x",
+            "/a b",
+        ];
         for wrong in wrong {
             assert_eq!(own_path(wrong), None, "{wrong:?}");
         }

@@ -20,7 +20,9 @@ use tower_sessions::Session;
 
 /// Everyone who is signed in may look; ending all sessions takes an [`Admin`].
 pub(super) fn router() -> Router<WebState> {
-    Router::new().route("/settings", get(show)).route("/settings/sign-out-everywhere", post(sign_out_everywhere))
+    Router::new()
+        .route("/settings", get(show))
+        .route("/settings/sign-out-everywhere", post(sign_out_everywhere))
 }
 
 #[derive(Template)]
@@ -45,7 +47,11 @@ fn health(name: impl Into<String>, tone: Tone, word: &str, detail: &str) -> Heal
         Tone::Deny => Icon("deny"),
         Tone::Hold | Tone::Info | Tone::Taint | Tone::Neutral => Icon("info"),
     };
-    Health { name: name.into(), badge: Badge { tone, icon, word: word.to_owned(), plain: true }, detail: Marked::of(detail) }
+    Health {
+        name: name.into(),
+        badge: Badge { tone, icon, word: word.to_owned(), plain: true },
+        detail: Marked::of(detail),
+    }
 }
 
 async fn show(State(state): State<WebState>, user: CurrentUser) -> Result<Response, WebError> {
@@ -64,7 +70,8 @@ async fn show(State(state): State<WebState>, user: CurrentUser) -> Result<Respon
 
 async fn checks(state: &WebState) -> Result<Vec<Health>, WebError> {
     let head = state.audit.head().await?;
-    let mut checks = vec![health("Store", Tone::Allow, "answering", &format!("{} events in the trail", head.seq))];
+    let mut checks =
+        vec![health("Store", Tone::Allow, "answering", &format!("{} events in the trail", head.seq))];
     checks.push(match state.policy().await? {
         Some(entry) => health("Rules", Tone::Allow, "in force", &format!("revision {}", entry.revision.id.0)),
         None => health("Rules", Tone::Deny, "missing", "every call is denied"),
@@ -75,9 +82,19 @@ async fn checks(state: &WebState) -> Result<Vec<Health>, WebError> {
         Some(row) if !settled_nothing(&row.facts) => {
             let at = super::figures::Moment::at_ms(row.at_ms);
             let facts = super::audit::facts(&row.facts);
-            health("Reconciliation", Tone::Neutral, "settled calls", &format!("{}, {}: {facts}", at.date, at.time))
+            health(
+                "Reconciliation",
+                Tone::Neutral,
+                "settled calls",
+                &format!("{}, {}: {facts}", at.date, at.time),
+            )
         }
-        _ => health("Reconciliation", Tone::Allow, "done", "the last start found no call that an earlier run left open"),
+        _ => health(
+            "Reconciliation",
+            Tone::Allow,
+            "done",
+            "the last start found no call that an earlier run left open",
+        ),
     });
     for server in state.catalogue.snapshot().servers() {
         let (tone, word) = match server.state {
@@ -85,7 +102,12 @@ async fn checks(state: &WebState) -> Result<Vec<Health>, WebError> {
             ServerState::Connecting => (Tone::Info, "connecting"),
             ServerState::Unavailable => (Tone::Hold, "unavailable"),
         };
-        checks.push(health(format!("Server {}", server.name), tone, word, server.note.as_deref().unwrap_or_default()));
+        checks.push(health(
+            format!("Server {}", server.name),
+            tone,
+            word,
+            server.note.as_deref().unwrap_or_default(),
+        ));
     }
     Ok(checks)
 }

@@ -8,7 +8,9 @@ use crate::config::Setting;
 use crate::rules::Rules;
 use sluicegate_gateway::{Approvals, Clock, StoreError, ToolCatalogue};
 use sluicegate_policy::{Mode, Per, PolicyDocument, RuleKind};
-use sluicegate_store::{AuditReader, CallReader, Conversations, Feed, People, Policies, PolicyEntry, Resolutions};
+use sluicegate_store::{
+    AuditReader, CallReader, Conversations, Feed, People, Policies, PolicyEntry, Resolutions,
+};
 use std::ops::Deref;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -105,7 +107,9 @@ pub(crate) fn conversation_budget(document: &PolicyDocument) -> Option<u64> {
         .rules
         .iter()
         .filter(|rule| rule.kind == RuleKind::TokenBudget && rule.enabled && rule.mode == Mode::Enforce)
-        .filter(|rule| rule.selects.server.is_none() && rule.selects.tool.is_none() && rule.selects.tier.is_none())
+        .filter(|rule| {
+            rule.selects.server.is_none() && rule.selects.tool.is_none() && rule.selects.tier.is_none()
+        })
         .filter_map(|rule| rule.limit.as_ref().filter(|limit| limit.per == Per::Conversation)?.tokens)
         .min()
 }

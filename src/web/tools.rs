@@ -17,8 +17,8 @@ use axum::routing::get;
 use serde::Deserialize;
 use sluicegate_gateway::{Catalogue, ServerState, ServerStatus, ToolDefinition};
 use sluicegate_policy::{
-    Arguments, Because, Counters, Effect, Labels, LocalTimes, Origin, Part, PolicyContext, Principal, Role, RuleId,
-    RuleSet, Timestamp, TokenUsage, Verdict, evaluate,
+    Arguments, Because, Counters, Effect, Labels, LocalTimes, Origin, Part, PolicyContext, Principal, Role,
+    RuleId, RuleSet, Timestamp, TokenUsage, Verdict, evaluate,
 };
 
 /// Everyone who is signed in may look.
@@ -85,19 +85,34 @@ struct Fate {
     depends: Vec<RuleId>,
 }
 
-async fn show(State(state): State<WebState>, user: CurrentUser, asked: Query<Asked>) -> Result<Response, WebError> {
+async fn show(
+    State(state): State<WebState>,
+    user: CurrentUser,
+    asked: Query<Asked>,
+) -> Result<Response, WebError> {
     let frame = state.frame(&user, Place::Tools, "Tools", Region::Frame).await?;
     let catalogue = state.catalogue.snapshot();
-    let rules = state.policy().await?.and_then(|entry| entry.revision.document.compile(RuleSet::default().defaults()).ok());
+    let rules = state
+        .policy()
+        .await?
+        .and_then(|entry| entry.revision.document.compile(RuleSet::default().defaults()).ok());
     let wanted = asked.0.server.as_deref();
     let status = match wanted {
-        Some(name) => {
-            Some(catalogue.servers().iter().find(|server| server.name.as_str() == name).ok_or(WebError::NotFound)?)
-        }
+        Some(name) => Some(
+            catalogue
+                .servers()
+                .iter()
+                .find(|server| server.name.as_str() == name)
+                .ok_or(WebError::NotFound)?,
+        ),
         None => catalogue.servers().first(),
     };
     let current = status.map(|status| &status.name);
-    let servers = catalogue.servers().iter().map(|server| line(server, &catalogue, current == Some(&server.name))).collect();
+    let servers = catalogue
+        .servers()
+        .iter()
+        .map(|server| line(server, &catalogue, current == Some(&server.name)))
+        .collect();
     let shown = status.map(|status| server(status, &catalogue, rules.as_ref()));
     Ok(render(&ToolsPage { frame, servers, shown, governed: rules.is_some() }))
 }
@@ -110,7 +125,10 @@ fn state_of(status: &ServerStatus) -> (Tone, &'static str) {
     }
 }
 
-fn tools_of<'a>(catalogue: &'a Catalogue, server: &'a ServerStatus) -> impl Iterator<Item = &'a ToolDefinition> {
+fn tools_of<'a>(
+    catalogue: &'a Catalogue,
+    server: &'a ServerStatus,
+) -> impl Iterator<Item = &'a ToolDefinition> {
     catalogue.tools().filter(|tool| *tool.tool().server() == server.name).map(AsRef::as_ref)
 }
 

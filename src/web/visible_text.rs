@@ -132,7 +132,11 @@ impl VisibleText {
             format!("{} {}", super::figures::grouped(n as u64), if n == 1 { one } else { many })
         };
         let chars = plural(self.chars, "character", "characters");
-        if self.lines > 1 { format!("{chars}, {} lines", super::figures::grouped(self.lines as u64)) } else { chars }
+        if self.lines > 1 {
+            format!("{chars}, {} lines", super::figures::grouped(self.lines as u64))
+        } else {
+            chars
+        }
     }
 }
 
@@ -228,8 +232,11 @@ impl Scanner {
 
     fn blanks(&mut self, rest: &str, blank: char) -> usize {
         let count = rest.chars().take_while(|c| *c == blank).count();
-        let (limit, sign, what) =
-            if blank == '\n' { (self.reading.breaks, "⏎", "line breaks") } else { (self.reading.spaces, "␠", "spaces") };
+        let (limit, sign, what) = if blank == '\n' {
+            (self.reading.breaks, "⏎", "line breaks")
+        } else {
+            (self.reading.spaces, "␠", "spaces")
+        };
         if count >= limit {
             self.out.oddities.insert(Oddity::Blanks);
             self.mark(format!("{sign}×{count}"), format!("{count} {what}"));
@@ -297,9 +304,10 @@ fn mixes(text: &str) -> bool {
 fn lookalike(c: char) -> Option<&'static str> {
     match c {
         '\u{0370}'..='\u{03FF}' | '\u{1F00}'..='\u{1FFF}' if c.is_alphabetic() => Some("Greek"),
-        '\u{0400}'..='\u{052F}' | '\u{1C80}'..='\u{1C8F}' | '\u{2DE0}'..='\u{2DFF}' | '\u{A640}'..='\u{A69F}' => {
-            Some("Cyrillic")
-        }
+        '\u{0400}'..='\u{052F}'
+        | '\u{1C80}'..='\u{1C8F}'
+        | '\u{2DE0}'..='\u{2DFF}'
+        | '\u{A640}'..='\u{A69F}' => Some("Cyrillic"),
         '\u{0531}'..='\u{0587}' => Some("Armenian"),
         '\u{13A0}'..='\u{13FF}' | '\u{AB70}'..='\u{ABBF}' => Some("Cherokee"),
         '\u{0250}'..='\u{02AF}' => Some("phonetic"),
@@ -354,11 +362,15 @@ fn unseen(c: char) -> Option<(Oddity, String, String)> {
         | '\u{1D173}'..='\u{1D17A}'
         | '\u{E0080}'..='\u{E0FFF}' => (Oddity::Invisible, "", "invisible character"),
         '\u{FE00}'..='\u{FE0F}' => (Oddity::Invisible, "", "variation selector"),
-        '\u{E000}'..='\u{F8FF}' | '\u{F0000}'..='\u{10FFFF}' => (Oddity::Invisible, "", "private-use character"),
+        '\u{E000}'..='\u{F8FF}' | '\u{F0000}'..='\u{10FFFF}' => {
+            (Oddity::Invisible, "", "private-use character")
+        }
         _ if code & 0xFFFE == 0xFFFE => (Oddity::Invisible, "", "not a character"),
         '\u{00A0}' => (Oddity::Blanks, "NBSP", "no-break space"),
         '\u{3000}' => (Oddity::Blanks, "", "full-width space"),
-        '\u{1680}' | '\u{2000}'..='\u{200A}' | '\u{202F}' | '\u{205F}' => (Oddity::Blanks, "", "unusual space"),
+        '\u{1680}' | '\u{2000}'..='\u{200A}' | '\u{202F}' | '\u{205F}' => {
+            (Oddity::Blanks, "", "unusual space")
+        }
         _ => return None,
     };
     let label = if label.is_empty() { point.clone() } else { label.to_owned() };
@@ -367,8 +379,9 @@ fn unseen(c: char) -> Option<(Oddity, String, String)> {
 
 fn ascii_control(code: u32) -> &'static str {
     const NAMES: [&str; 32] = [
-        "NUL", "SOH", "STX", "ETX", "EOT", "ENQ", "ACK", "BEL", "BS", "HT", "LF", "VT", "FF", "CR", "SO", "SI", "DLE",
-        "DC1", "DC2", "DC3", "DC4", "NAK", "SYN", "ETB", "CAN", "EM", "SUB", "ESC", "FS", "GS", "RS", "US",
+        "NUL", "SOH", "STX", "ETX", "EOT", "ENQ", "ACK", "BEL", "BS", "HT", "LF", "VT", "FF", "CR", "SO",
+        "SI", "DLE", "DC1", "DC2", "DC3", "DC4", "NAK", "SYN", "ETB", "CAN", "EM", "SUB", "ESC", "FS", "GS",
+        "RS", "US",
     ];
     usize::try_from(code).ok().and_then(|at| NAMES.get(at)).copied().unwrap_or("DEL")
 }

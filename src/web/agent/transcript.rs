@@ -108,7 +108,10 @@ pub(crate) fn groups(sources: &Sources<'_>) -> Vec<Group> {
     for (position, entry) in sources.entries {
         let items = match entry {
             Entry::Said(Message::User { text }) => {
-                groups.push(Group { id: format!("turn-{position}"), items: vec![Item::User(paragraphs(text))] });
+                groups.push(Group {
+                    id: format!("turn-{position}"),
+                    items: vec![Item::User(paragraphs(text))],
+                });
                 continue;
             }
             Entry::Said(Message::Model(turn)) => model(*position, turn, sources, &ids, &results),
@@ -195,7 +198,8 @@ impl CallLine {
             tone,
             icon,
             word,
-            tool: row.map_or_else(|| ToolName::new("", &asked.name), |row| ToolName::new(&row.server, &row.tool)),
+            tool: row
+                .map_or_else(|| ToolName::new("", &asked.name), |row| ToolName::new(&row.server, &row.tool)),
             risk: row.and_then(|row| row.tier).map(Risk),
             took,
             why: row.map(|row| row.sentence.clone()).unwrap_or_default(),
@@ -245,7 +249,9 @@ fn denied(code: ReasonCode) -> (Icon, &'static str) {
 fn line(note: &Note) -> Item {
     let (tone, icon) = match note.kind {
         NoteKind::ModelFailed | NoteKind::StoreFailed => (Tone::Deny, Icon("fail")),
-        NoteKind::BudgetReached | NoteKind::StepLimit | NoteKind::RepeatedDenial => (Tone::Hold, Icon("fail")),
+        NoteKind::BudgetReached | NoteKind::StepLimit | NoteKind::RepeatedDenial => {
+            (Tone::Hold, Icon("fail"))
+        }
         NoteKind::CallCutOff | NoteKind::Restarted => (Tone::Neutral, Icon("info")),
         NoteKind::Stopped => (Tone::Neutral, Icon("stop")),
     };
@@ -255,7 +261,10 @@ fn line(note: &Note) -> Item {
 /// Text in paragraphs; what was written in lines stays in lines.
 fn paragraphs(text: &str) -> Vec<String> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    text.split("\n\n").map(|part| part.trim_matches('\n').trim_end().to_owned()).filter(|part| !part.is_empty()).collect()
+    text.split("\n\n")
+        .map(|part| part.trim_matches('\n').trim_end().to_owned())
+        .filter(|part| !part.is_empty())
+        .collect()
 }
 
 /// JSON on several lines; anything else as it is.
@@ -326,20 +335,26 @@ mod tests {
         let turn = TurnView { text_so_far: "so <b>far".to_owned(), ..TurnView::default() };
         let groups = html(vec![said("one"), model_turn("first", &[]), said("two")], Some(&turn));
         assert!(!groups[0].contains("stream-text"));
-        assert!(groups[1].contains("so &#60;b&#62;far") && groups[1].contains("aria-busy=\"true\""), "{}", groups[1]);
+        assert!(
+            groups[1].contains("so &#60;b&#62;far") && groups[1].contains("aria-busy=\"true\""),
+            "{}",
+            groups[1]
+        );
     }
 
     /// F35: whatever people, models and tools write is text.
     #[test]
     fn f35_hostile_text_is_text_in_every_place() {
-        let hostile = r#"</p><script>alert(1)</script><img src=x onerror=alert(1)> hx-get="/x" [a](javascript:x)"#;
+        let hostile =
+            r#"</p><script>alert(1)</script><img src=x onerror=alert(1)> hx-get="/x" [a](javascript:x)"#;
         let mut call = model_turn(hostile, &["a"]);
         if let Entry::Said(Message::Model(turn)) = &mut call {
             turn.thinking = hostile.to_owned();
             turn.calls[0].name = hostile.to_owned();
             turn.calls[0].arguments = Some(serde_json::json!({ hostile: hostile }).to_string());
         }
-        let result = CallResult { key: "a".to_owned(), name: String::new(), output: hostile.into(), is_error: true };
+        let result =
+            CallResult { key: "a".to_owned(), name: String::new(), output: hostile.into(), is_error: true };
         let entries = vec![
             said(hostile),
             call,
@@ -353,7 +368,10 @@ mod tests {
             ..TurnView::default()
         };
         let html = html(entries, Some(&turn)).concat();
-        assert!(!html.contains("<script") && !html.contains("<img") && !html.contains("hx-get=\"/x\""), "{html}");
+        assert!(
+            !html.contains("<script") && !html.contains("<img") && !html.contains("hx-get=\"/x\""),
+            "{html}"
+        );
         assert_eq!(html.matches("&#60;script").count(), 11, "{html}");
     }
 

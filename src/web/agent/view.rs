@@ -46,7 +46,11 @@ pub(super) fn models(models: &Models) -> Vec<ModelOption> {
     models
         .sources()
         .iter()
-        .map(|source| ModelOption { provider: source.name, label: source.label, model: source.default_model.clone() })
+        .map(|source| ModelOption {
+            provider: source.name,
+            label: source.label,
+            model: source.default_model.clone(),
+        })
         .collect()
 }
 
@@ -167,19 +171,27 @@ pub(super) struct Facts {
 
 impl Facts {
     pub(super) fn of<'a>(calls: impl Iterator<Item = &'a CallRow>, budget: &Budget) -> Self {
-        let (mut proposed, mut ran, mut waiting, mut denied, mut other) = (0_usize, 0_usize, 0_usize, 0_usize, 0_usize);
+        let (mut proposed, mut ran, mut waiting, mut denied, mut other) =
+            (0_usize, 0_usize, 0_usize, 0_usize, 0_usize);
         for call in calls {
             proposed = proposed.saturating_add(1);
             let count = match call.state {
-                CallState::Completed | CallState::Executing | CallState::Failed | CallState::Unknown => &mut ran,
+                CallState::Completed | CallState::Executing | CallState::Failed | CallState::Unknown => {
+                    &mut ran
+                }
                 CallState::Pending | CallState::Proposed | CallState::Approved => &mut waiting,
                 CallState::Denied => &mut denied,
                 CallState::Expired | CallState::Withdrawn => &mut other,
             };
             *count = count.saturating_add(1);
         }
-        let counts =
-            vec![("Proposed", proposed), ("Ran", ran), ("Waiting", waiting), ("Denied", denied), ("Expired, withdrawn", other)];
+        let counts = vec![
+            ("Proposed", proposed),
+            ("Ran", ran),
+            ("Waiting", waiting),
+            ("Denied", denied),
+            ("Expired, withdrawn", other),
+        ];
         Self { counts, share: budget.share(), estimated: budget.estimated, used_up: budget.used_up() }
     }
 }
@@ -205,7 +217,12 @@ pub(super) struct Listed {
     updated_ms: i64,
 }
 
-pub(super) fn listed(conversation: &Conversation, current: Option<&ConversationId>, running: bool, held: bool) -> Listed {
+pub(super) fn listed(
+    conversation: &Conversation,
+    current: Option<&ConversationId>,
+    running: bool,
+    held: bool,
+) -> Listed {
     let badge = |tone, icon, word: &str| Badge { tone, icon: Icon(icon), word: word.to_owned(), plain: true };
     Listed {
         id: conversation.id.to_string(),

@@ -96,7 +96,13 @@ struct Tick {
 
 impl Card {
     /// The card of a held call, as it stands at `now`, for this reader.
-    pub(crate) fn of(held: &PendingCall, now: &Clocks, user: &CurrentUser, catalogue: &ToolCatalogue, place: Place) -> Self {
+    pub(crate) fn of(
+        held: &PendingCall,
+        now: &Clocks,
+        user: &CurrentUser,
+        catalogue: &ToolCatalogue,
+        place: Place,
+    ) -> Self {
         let PendingCall { approval, call, evaluation } = held;
         let tier = call.tier.unwrap_or(Tier::High);
         let over = approval.stamp.passed(now);
@@ -120,7 +126,9 @@ impl Card {
                 version: approval.version,
                 ticks: ticks(call.server.as_str(), call.tool.as_str(), tier, &arguments),
                 effect: match call.origin {
-                    Origin::Chat => "Runs once, with exactly these arguments; the turn goes on with the result.",
+                    Origin::Chat => {
+                        "Runs once, with exactly these arguments; the turn goes on with the result."
+                    }
                     Origin::Mcp => "Runs once, with exactly these arguments; the client gets the result.",
                 },
             },
@@ -147,11 +155,19 @@ impl Card {
             arguments,
             asked_by: match call.origin {
                 Origin::Chat => format!("the chat agent, for {}", call.caller.owner),
-                Origin::Mcp => format!("MCP client {}, of {}", call.caller.principal.caller, call.caller.owner),
+                Origin::Mcp => {
+                    format!("MCP client {}, of {}", call.caller.principal.caller, call.caller.owner)
+                }
             },
-            conversation: call.conversation.as_ref().filter(|_| mine && call.origin == Origin::Chat).map(ToString::to_string),
+            conversation: call
+                .conversation
+                .as_ref()
+                .filter(|_| mine && call.origin == Origin::Chat)
+                .map(ToString::to_string),
             rules: call.rules.iter().map(ToString::to_string).collect(),
-            why: evaluation.as_ref().map_or_else(|| call.sentence.clone(), |evaluation| evaluation.sentence.clone()),
+            why: evaluation
+                .as_ref()
+                .map_or_else(|| call.sentence.clone(), |evaluation| evaluation.sentence.clone()),
             deadline: open.then(|| {
                 let left = figures::left(approval.stamp.left_ms(now));
                 (Moment::at_ms(approval.stamp.deadline_ms()), left)
@@ -160,7 +176,9 @@ impl Card {
                 .votes
                 .iter()
                 .filter(|vote| open && vote.verdict == Verdict::Approve)
-                .map(|vote| format!("Approved by {} ({}). More people have to agree.", vote.person, vote.role))
+                .map(|vote| {
+                    format!("Approved by {} ({}). More people have to agree.", vote.person, vote.role)
+                })
                 .collect(),
             answer,
             outcome: outcome(approval),
@@ -300,8 +318,12 @@ mod tests {
 
     fn said(tier: Tier, arguments: &serde_json::Value) -> Vec<String> {
         let arguments = ArgumentList::of(&arguments.to_string());
-        let target = |tick: &Tick| tick.target.as_ref().map(|target| format!(" {}", target.0)).unwrap_or_default();
-        ticks("home", "send_message", tier, &arguments).iter().map(|tick| tick.says.clone() + &target(tick)).collect()
+        let target =
+            |tick: &Tick| tick.target.as_ref().map(|target| format!(" {}", target.0)).unwrap_or_default();
+        ticks("home", "send_message", tier, &arguments)
+            .iter()
+            .map(|tick| tick.says.clone() + &target(tick))
+            .collect()
     }
 
     /// F28: the tick of a high-risk call names where it goes; what is folded away must have been opened.
@@ -315,7 +337,10 @@ mod tests {
                 "I have opened and read all of body (5,000 characters)"
             ]
         );
-        assert_eq!(said(Tier::High, &serde_json::json!({})), ["I have read the arguments, and home may run send_message"]);
+        assert_eq!(
+            said(Tier::High, &serde_json::json!({})),
+            ["I have read the arguments, and home may run send_message"]
+        );
         assert!(said(Tier::Moderate, &serde_json::json!({ "to": "Ana" })).is_empty());
     }
 

@@ -1,6 +1,7 @@
 //! One call's whole story, and the word of an admin on an outcome that is not known.
 
 use super::super::arguments::ArgumentList;
+use super::super::decision::{self, MatchLine};
 use super::super::error::WebError;
 use super::super::events::Region;
 use super::super::extract::{Form, Path};
@@ -10,7 +11,6 @@ use super::super::guard::{Admin, CurrentUser};
 use super::super::respond::{render, see_other};
 use super::super::state::WebState;
 use super::super::ui::{Badge, Icon, Marked, Risk, Tone, ToolName, call_state};
-use super::super::decision::{self, MatchLine};
 use super::events::facts;
 use askama::Template;
 use axum::extract::State;
@@ -194,7 +194,9 @@ fn tone(row: &AuditRow) -> Tone {
         Some(EventKind::ApprovalDecided) if says("status", "denied") => Tone::Deny,
         Some(EventKind::ApprovalDecided) if says("status", "approved") => Tone::Allow,
         Some(EventKind::ExecutionCompleted) => Tone::Allow,
-        Some(EventKind::ToolRequested | EventKind::ExecutionStarted | EventKind::ExecutionRetried) => Tone::Info,
+        Some(EventKind::ToolRequested | EventKind::ExecutionStarted | EventKind::ExecutionRetried) => {
+            Tone::Info
+        }
         _ => Tone::Neutral,
     }
 }
@@ -221,11 +223,12 @@ fn judged(evaluation: &Evaluation, document: Option<&PolicyDocument>) -> Judged 
 fn readable(text: &str) -> String {
     let Ok(value) = serde_json::from_str::<Value>(text) else { return text.to_owned() };
     let blocks = value.get("content").and_then(Value::as_array);
-    let texts: Option<Vec<&str>> = blocks.map(|blocks| {
-        blocks.iter().filter_map(|block| block.get("text").and_then(Value::as_str)).collect()
-    });
+    let texts: Option<Vec<&str>> = blocks
+        .map(|blocks| blocks.iter().filter_map(|block| block.get("text").and_then(Value::as_str)).collect());
     match (texts, blocks) {
-        (Some(texts), Some(blocks)) if texts.len() == blocks.len() && value.get("structuredContent").is_none() => {
+        (Some(texts), Some(blocks))
+            if texts.len() == blocks.len() && value.get("structuredContent").is_none() =>
+        {
             texts.join("\n")
         }
         _ => serde_json::to_string_pretty(&value).unwrap_or_else(|_| text.to_owned()),
@@ -273,7 +276,10 @@ mod tests {
 
     #[test]
     fn results_are_shown_as_what_they_say() {
-        assert_eq!(readable(r#"{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}"#), "a\nb");
+        assert_eq!(
+            readable(r#"{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}"#),
+            "a\nb"
+        );
         assert!(readable(r#"{"content":[{"type":"image","data":"x"}]}"#).contains("\"image\""));
         assert_eq!(readable("<b>"), "<b>");
     }

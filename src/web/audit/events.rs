@@ -99,9 +99,11 @@ pub(in crate::web) fn facts(text: &str) -> String {
             Value::Number(ms) if name == "duration_ms" => took(ms.as_i64().unwrap_or_default()),
             Value::Number(ms) if name == "deadline_ms" => Moment::at_ms(ms.as_i64().unwrap_or_default()).time,
             Value::Array(items) if items.is_empty() => return None,
-            Value::Array(items) => {
-                items.iter().map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned)).collect::<Vec<_>>().join(", ")
-            }
+            Value::Array(items) => items
+                .iter()
+                .map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned))
+                .collect::<Vec<_>>()
+                .join(", "),
             other => other.to_string(),
         };
         Some(format!("{}: {value}", name.trim_end_matches("_ms").replace('_', " ")))

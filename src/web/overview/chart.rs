@@ -55,7 +55,10 @@ impl Chart {
                     let part = match found.state {
                         CallState::Completed | CallState::Failed | CallState::Unknown => &mut hour.ran,
                         CallState::Denied | CallState::Expired | CallState::Withdrawn => &mut hour.refused,
-                        CallState::Proposed | CallState::Pending | CallState::Approved | CallState::Executing => &mut hour.open,
+                        CallState::Proposed
+                        | CallState::Pending
+                        | CallState::Approved
+                        | CallState::Executing => &mut hour.open,
                     };
                     *part = part.saturating_add(found.count);
                 }
@@ -70,7 +73,8 @@ impl Chart {
         let mut x = LEFT;
         for (n, hour) in hours.iter().enumerate() {
             let mut below = 0.0;
-            for (tone, part) in [(Tone::Allow, hour.ran), (Tone::Hold, hour.open), (Tone::Deny, hour.refused)] {
+            for (tone, part) in [(Tone::Allow, hour.ran), (Tone::Hold, hour.open), (Tone::Deny, hour.refused)]
+            {
                 let height = share(part, top);
                 if part > 0 {
                     bars.push(Bar {
@@ -128,7 +132,11 @@ mod tests {
     fn bars_and_table_say_the_same() {
         let hour = 3_600_000;
         let count = |n, state, count| HourCount { hour_ms: n * hour, state, count };
-        let counts = [count(5, CallState::Completed, 3), count(5, CallState::Denied, 1), count(99, CallState::Denied, 7)];
+        let counts = [
+            count(5, CallState::Completed, 3),
+            count(5, CallState::Denied, 1),
+            count(99, CallState::Denied, 7),
+        ];
         let chart = Chart::of(&counts, 4 * hour, 3, hour);
         assert_eq!((chart.total, chart.hours.len(), chart.bars.len()), (4, 3, 2));
         assert_eq!(chart.bars[0].height, "132.0", "three of four");

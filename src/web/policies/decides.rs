@@ -1,14 +1,14 @@
 //! Which rule decides a call: the box beside the rules. It asks the same evaluation as the gate, and runs nothing.
 
-use crate::web::decision::{self as words, MatchLine};
 use crate::rules::{Explained, RulesError};
+use crate::web::decision::{self as words, MatchLine};
 use crate::web::error::WebError;
 use crate::web::state::WebState;
 use crate::web::ui::{Badge, Marked, Risk};
 use sluicegate_gateway::Hints;
 use sluicegate_policy::{
-    Arguments, Given, Moment, Origin, PolicyDocument, Role, ServerName, TimeOfDay, TokenUsage, ToolName, ToolRef,
-    Weekday,
+    Arguments, Given, Moment, Origin, PolicyDocument, Role, ServerName, TimeOfDay, TokenUsage, ToolName,
+    ToolRef, Weekday,
 };
 use std::collections::BTreeMap;
 
@@ -73,7 +73,8 @@ impl Question {
         let tokens = match self.tokens.replace(',', "").as_str() {
             "" => None,
             digits => {
-                let conversation = digits.parse().map_err(|_| format!("`{}` is no number of tokens", self.tokens))?;
+                let conversation =
+                    digits.parse().map_err(|_| format!("`{}` is no number of tokens", self.tokens))?;
                 Some(TokenUsage { conversation, caller_day: conversation })
             }
         };

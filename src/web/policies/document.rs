@@ -104,9 +104,12 @@ pub(super) async fn revision(
     let before = state.rules.history(Some(id.0), 1).await?.rows.into_iter().next();
     let lines = match &before {
         Some(before) => differences(&before.revision.document, &found.revision.document)?,
-        None => yaml(&found.revision.document)?.lines().map(|line| DiffLine::Same(Marked::of(line))).collect(),
+        None => {
+            yaml(&found.revision.document)?.lines().map(|line| DiffLine::Same(Marked::of(line))).collect()
+        }
     };
-    let current = state.rules.current().await?.is_some_and(|current| current.revision.id == found.revision.id);
+    let current =
+        state.rules.current().await?.is_some_and(|current| current.revision.id == found.revision.id);
     let frame = state.frame(&user, Place::Policies, "Policy revision", Region::Frame).await?;
     let before = before.map(|before| before.revision.id.0);
     Ok(render(&RevisionPage { frame, entry: entry(&found, current), lines, before }))
@@ -149,7 +152,8 @@ fn compare(old: &[String], new: &[String]) -> Vec<DiffLine> {
     let head = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let rest = old.len().min(new.len()).saturating_sub(head);
     let tail = old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
-    let same = |lines: &[String]| lines.iter().map(|line| DiffLine::Same(Marked::of(line))).collect::<Vec<_>>();
+    let same =
+        |lines: &[String]| lines.iter().map(|line| DiffLine::Same(Marked::of(line))).collect::<Vec<_>>();
     let middle = |lines: &[String]| {
         let end = lines.len().saturating_sub(tail);
         lines.get(head..end).unwrap_or_default().to_vec()
@@ -184,7 +188,13 @@ struct ImportPage {
 
 pub(super) async fn import_page(State(state): State<WebState>, admin: Admin) -> Result<Response, WebError> {
     let frame = state.frame(&admin.0, Place::Policies, "Import a policy", Region::Frame).await?;
-    Ok(render(&ImportPage { frame, text: String::new(), reason: String::new(), problems: Vec::new(), notice: None }))
+    Ok(render(&ImportPage {
+        frame,
+        text: String::new(),
+        reason: String::new(),
+        problems: Vec::new(),
+        notice: None,
+    }))
 }
 
 #[derive(Debug, Deserialize)]
@@ -228,7 +238,10 @@ mod tests {
         let added = |text: &str| DiffLine::Added(Marked::of(text));
         let wanted = [same("a"), DiffLine::Removed(Marked::of("b")), added("x"), added("y"), same("c")];
         assert_eq!(found, wanted);
-        assert_eq!(compare(&lines(&["a", "a"]), &lines(&["a"])), [same("a"), DiffLine::Removed(Marked::of("a"))]);
+        assert_eq!(
+            compare(&lines(&["a", "a"]), &lines(&["a"])),
+            [same("a"), DiffLine::Removed(Marked::of("a"))]
+        );
         assert!(compare(&[], &[]).is_empty());
     }
 }

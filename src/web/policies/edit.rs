@@ -21,9 +21,26 @@ use sluicegate_policy::{Origin, Per, Role, RuleId, RuleKind, Tier, Weekday};
 
 /// The fields at which the form shows a mistake; any other mistake is told at its top.
 const FIELDS: [&str; 20] = [
-    "id", "match.server", "match.tool", "match.tier", "match.caller", "match.role", "match.origin", "when",
-    "hours.from", "hours.to", "hours.days", "hours.zone", "approval.timeout", "approval.role", "approval.count",
-    "limit.tokens", "limit.calls", "limit.window", "limit.per", "reason",
+    "id",
+    "match.server",
+    "match.tool",
+    "match.tier",
+    "match.caller",
+    "match.role",
+    "match.origin",
+    "when",
+    "hours.from",
+    "hours.to",
+    "hours.days",
+    "hours.zone",
+    "approval.timeout",
+    "approval.role",
+    "approval.count",
+    "limit.tokens",
+    "limit.calls",
+    "limit.window",
+    "limit.per",
+    "reason",
 ];
 
 #[derive(Template)]
@@ -40,7 +57,12 @@ struct EditPage {
 }
 
 impl EditPage {
-    async fn new(state: &WebState, user: &CurrentUser, id: Option<RuleId>, draft: Draft) -> Result<Self, WebError> {
+    async fn new(
+        state: &WebState,
+        user: &CurrentUser,
+        id: Option<RuleId>,
+        draft: Draft,
+    ) -> Result<Self, WebError> {
         let title = if id.is_some() { "Edit rule" } else { "New rule" };
         Ok(Self {
             frame: state.frame(user, Place::Policies, title, Region::Frame).await?,
@@ -75,9 +97,9 @@ impl EditPage {
 
     /// Mistakes that belong to no field of the form.
     fn elsewhere(&self) -> impl Iterator<Item = &FieldError> {
-        self.errors.iter().filter(|error| {
-            !FIELDS.contains(&error.field.as_str()) && !error.field.starts_with("when[")
-        })
+        self.errors
+            .iter()
+            .filter(|error| !FIELDS.contains(&error.field.as_str()) && !error.field.starts_with("when["))
     }
 
     fn condition_error(&self, n: &usize) -> Option<&str> {
@@ -172,7 +194,10 @@ async fn save(
     let reason = match reason_of(&page.draft.reason) {
         Ok(reason) => reason.to_owned(),
         Err(_) => {
-            page.errors = vec![FieldError { field: "reason".to_owned(), message: "write at most 500 characters".to_owned() }];
+            page.errors = vec![FieldError {
+                field: "reason".to_owned(),
+                message: "write at most 500 characters".to_owned(),
+            }];
             return Ok(with_status(render(&page), StatusCode::UNPROCESSABLE_ENTITY));
         }
     };
@@ -213,7 +238,10 @@ async fn save(
             page.errors = errors
                 .into_iter()
                 .map(|error| {
-                    let meant = error.suggestion.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+                    let meant = error
+                        .suggestion
+                        .map(|meant| format!("; did you mean `{meant}`?"))
+                        .unwrap_or_default();
                     FieldError { field: error.field, message: format!("{}{meant}", error.message) }
                 })
                 .collect();

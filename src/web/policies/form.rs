@@ -3,8 +3,8 @@
 mod value;
 
 use sluicegate_policy::{
-    ApprovalTerms, Choice, Condition, Elements, Hours, Limit, Match, Mode, OnViolation, OneOrMany, Origin, Per, Role,
-    Rule, RuleId, RuleKind, Span, Tier, TimeOfDay, Weekday, ZoneName,
+    ApprovalTerms, Choice, Condition, Elements, Hours, Limit, Match, Mode, OnViolation, OneOrMany, Origin,
+    Per, Role, Rule, RuleId, RuleKind, Span, Tier, TimeOfDay, Weekday, ZoneName,
 };
 use std::str::FromStr;
 pub(crate) use value::Asks;
@@ -139,7 +139,9 @@ impl Draft {
 
     /// Reads the fields of the form. What is no choice of the form is left out.
     pub(crate) fn read(fields: &[(String, String)]) -> Self {
-        let all = |name: &'static str| fields.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str());
+        let all = |name: &'static str| {
+            fields.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+        };
         let text = |name: &'static str| all(name).next().unwrap_or_default().replace("\r\n", "\n");
         let kind = all("kind").next().and_then(RuleKind::from_word).unwrap_or(RuleKind::BlockTool);
         let conditions = all("argument").zip(all("op")).zip(all("value")).zip(all("elements"));
@@ -195,7 +197,10 @@ impl Draft {
         match self.kind {
             RuleKind::TokenBudget => &[Per::Conversation, Per::CallerDay],
             RuleKind::RateLimit => &[Per::Caller, Per::Tool, Per::Server],
-            RuleKind::AllowTool | RuleKind::BlockTool | RuleKind::RequireApproval | RuleKind::InputValidation => &[],
+            RuleKind::AllowTool
+            | RuleKind::BlockTool
+            | RuleKind::RequireApproval
+            | RuleKind::InputValidation => &[],
         }
     }
 
@@ -213,7 +218,12 @@ impl Draft {
             let value = typed.asks.value(&typed.value);
             let value = value.map_err(|why| faults.add(&format!("when[{n}].value"), why)).ok()?;
             let elements = if typed.any { Elements::Any } else { Elements::Every };
-            Some(Condition { argument: typed.argument.trim().to_owned(), op: typed.asks.op(), value, elements })
+            Some(Condition {
+                argument: typed.argument.trim().to_owned(),
+                op: typed.asks.op(),
+                value,
+                elements,
+            })
         });
         let when = when.collect();
         let hours = if self.timed { self.hours(&mut faults) } else { None };

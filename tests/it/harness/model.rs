@@ -88,6 +88,8 @@ impl Received {
 struct Inner {
     script: VecDeque<Answer>,
     received: Vec<Received>,
+    /// Answers once the script is over.
+    otherwise: Option<fn(&Received) -> Answer>,
 }
 
 /// The server. It stops when the test's runtime does.
@@ -99,8 +101,16 @@ pub(crate) struct ModelServer {
 impl ModelServer {
     /// Starts with a script.
     pub(crate) async fn start(script: impl IntoIterator<Item = Answer>) -> Self {
-        let inner =
-            Arc::new(Mutex::new(Inner { script: script.into_iter().collect(), received: Vec::new() }));
+        Self::serve(Inner { script: script.into_iter().collect(), ..Inner::default() }).await
+    }
+
+    /// Starts without a script: each answer follows from what is asked.
+    pub(crate) async fn answering(otherwise: fn(&Received) -> Answer) -> Self {
+        Self::serve(Inner { otherwise: Some(otherwise), ..Inner::default() }).await
+    }
+
+    async fn serve(inner: Inner) -> Self {
+        let inner = Arc::new(Mutex::new(inner));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
         let base = format!("http://{}", listener.local_addr().expect("its address"));
         let app = Router::new().fallback(answer).with_state(Arc::clone(&inner));
@@ -125,8 +135,10 @@ async fn answer(State(inner): State<Arc<Mutex<Inner>>>, request: Request) -> Res
     let body = String::from_utf8(body.to_vec()).expect("the request is text");
     let next = {
         let mut inner = inner.lock().expect("no test panicked here");
-        inner.received.push(Received { uri: parts.uri, headers: parts.headers, body });
-        inner.script.pop_front()
+        let received = Received { uri: parts.uri, headers: parts.headers, body };
+        let next = inner.script.pop_front().or_else(|| inner.otherwise.map(|answer| answer(&received)));
+        inner.received.push(received);
+        next
     };
     let Answer { status, headers, pieces, after } =
         next.unwrap_or_else(|| Answer::status(418, r#"{"error":{"message":"the script is over"}}"#));

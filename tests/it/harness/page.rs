@@ -2,11 +2,12 @@
 //! action, method and hidden fields. So a test does what a person can do, and nothing else.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::{Stream, StreamExt};
+use futures::{FutureExt as _, Stream, StreamExt};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode, Url};
 use scraper::{ElementRef, Html, Selector};
@@ -99,6 +100,11 @@ impl Browser {
             let body = Body { content_type: "application/x-www-form-urlencoded", text: encoded };
             self.send(form.method.clone(), url, Some(body)).await
         }
+    }
+
+    /// Submits a form to a server that may die over it: no answer is an answer too.
+    pub(crate) async fn try_submit(&self, form: &Form) -> Option<Page> {
+        AssertUnwindSafe(self.submit(form)).catch_unwind().await.ok()
     }
 
     /// Posts JSON and asks for JSON, as a program does.

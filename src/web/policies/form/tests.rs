@@ -87,12 +87,24 @@ fn mistakes_are_told_at_their_fields() {
     draft.conditions = vec![
         DraftCondition::default(),
         DraftCondition { asks: Asks::Number, value: "five".to_owned(), ..DraftCondition::default() },
-        DraftCondition { asks: Asks::Other(sluicegate_policy::Op::Range), value: "1-2".to_owned(), ..DraftCondition::default() },
+        DraftCondition {
+            asks: Asks::Other(sluicegate_policy::Op::Range),
+            value: "1-2".to_owned(),
+            ..DraftCondition::default()
+        },
     ];
     let errors = draft.rule().unwrap_err();
     let fields: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
-    let wanted =
-        ["id", "when[1].value", "when[2].value", "hours.from", "hours.to", "hours.zone", "limit.calls", "limit.window"];
+    let wanted = [
+        "id",
+        "when[1].value",
+        "when[2].value",
+        "hours.from",
+        "hours.to",
+        "hours.zone",
+        "limit.calls",
+        "limit.window",
+    ];
     assert_eq!(fields, wanted, "{errors:?}");
     draft = Draft::new(RuleKind::AllowTool, 1);
     draft.id = "history".to_owned();

@@ -1,0 +1,143 @@
+//! A house with a tool whose effects are counted on disk, and a scripted model that asks for it: `add NAME`.
+
+use crate::harness::model::{Answer, ModelServer, Received};
+use crate::harness::page::{Browser, Form, Page};
+use crate::harness::server::{Server, Setup};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// The tool is held for a person.
+pub const HELD: &str = r#"
+version: 1
+rules:
+  - { id: counted, kind: require_approval, match: { server: counting, tool: add } }
+"#;
+
+/// The tool runs at once.
+pub const ALLOWED: &str = r#"
+version: 1
+rules:
+  - { id: counted, kind: allow_tool, match: { server: counting, tool: add } }
+"#;
+
+pub struct Counting {
+    pub server: Server,
+    pub browser: Browser,
+    counter: tempfile::TempPath,
+    _model: ModelServer,
+}
+
+/// The example beside this test's own program.
+fn counting_server() -> PathBuf {
+    let mut path = std::env::current_exe().expect("this test's own path");
+    path.pop();
+    path.pop();
+    path.push("examples/counting_server");
+    assert!(path.exists(), "{} is missing: run all targets, as `cargo test` does", path.display());
+    path
+}
+
+impl Counting {
+    /// Starts with the given rules; `prepare` may add to the settings.
+    pub async fn start(rules: &str, prepare: impl FnOnce(Setup) -> Setup) -> Self {
+        let model = ModelServer::answering(answer).await;
+        let setup = Setup::new();
+        let counter = tempfile::Builder::new().prefix("counter").tempfile().expect("a file").into_temp_path();
+        let servers = json!({"mcpServers": {"counting": {"command": counting_server(), "args": [counter.as_os_str().to_str()]}}});
+        let setup = setup
+            .file("mcp_servers.json", servers.to_string())
+            .file("policy_rules.yaml", rules)
+            .env("GEMINI_API_KEY", "test-key")
+            .env("GEMINI_BASE_URL", &model.base);
+        let server = prepare(setup).start().await;
+        let browser = Browser::signed_in(&server).await;
+        offered(&browser).await;
+        Self { server, browser, counter, _model: model }
+    }
+
+    /// The same house after its process has died and was started again, without the crash point.
+    pub async fn again(self, setup: Setup) -> Self {
+        let Self { server, browser: _, counter, _model } = self;
+        let folder = server.shared_folder();
+        let ended = server.ended().await;
+        assert_eq!(ended.code(), None, "it should have died by a signal: {ended:?}");
+        let setup = setup.env("GEMINI_API_KEY", "test-key").env("GEMINI_BASE_URL", &_model.base);
+        let server = setup.start_in(folder).await;
+        let browser = Browser::signed_in(&server).await;
+        offered(&browser).await;
+        Self { server, browser, counter, _model }
+    }
+
+    /// How often the tool had its effect for this name.
+    pub fn effects(&self, name: &str) -> usize {
+        self.lines().lines().filter(|line| *line == name).count()
+    }
+
+    /// How often it had its effect at all.
+    pub fn all_effects(&self) -> usize {
+        self.lines().lines().count()
+    }
+
+    fn lines(&self) -> String {
+        std::fs::read_to_string(&self.counter).unwrap_or_default()
+    }
+
+    /// Opens a conversation with its first message and gives its page.
+    pub async fn converse(&self, text: &str) -> Page {
+        let page = self.browser.get("/agent").await;
+        self.browser.submit(&page.form("form.composer").set("text", text)).await
+    }
+
+    /// Waits until the last call of a conversation is in this state.
+    pub async fn becomes(&self, address: &str, state: &str) -> Page {
+        self.browser.until(address, |page| states(page).last().map(String::as_str) == Some(state)).await
+    }
+
+    /// Waits until a call is held and gives the inbox.
+    pub async fn held(&self) -> Page {
+        self.browser.until("/approvals", |page| page.has("form[action$='/approve']")).await
+    }
+}
+
+async fn offered(browser: &Browser) {
+    browser.until("/tools", |page| page.body.contains("counting") && page.body.contains("add")).await;
+}
+
+/// The states of the calls in a transcript, in order.
+pub fn states(page: &Page) -> Vec<String> {
+    page.attributes("#transcript li[data-state]", "data-state")
+}
+
+/// The form that approves the one held call of a page, with every box ticked that it asks for.
+pub fn approved(page: &Page) -> Form {
+    let mut form = page.form("form[action$='/approve']");
+    for name in page.attributes("form[action$='/approve'] input[type=checkbox]", "name") {
+        form = form.choose(&name, "yes");
+    }
+    form
+}
+
+/// `add NAME` becomes a call; whatever it came to is told in a sentence.
+fn answer(received: &Received) -> Answer {
+    let request: Value = received.json();
+    let last =
+        request["contents"].as_array().and_then(|contents| contents.last()).cloned().unwrap_or_default();
+    let part = last["parts"].as_array().and_then(|parts| parts.first()).cloned().unwrap_or_default();
+    let parts = match part["text"].as_str().and_then(|text| text.strip_prefix("add ")) {
+        Some(name) => {
+            let tool = request["tools"][0]["functionDeclarations"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|tool| tool["name"].as_str())
+                .find(|tool| tool.contains("counting"))
+                .expect("the counting tool is declared to the model");
+            json!([{"functionCall": {"name": tool, "args": {"line": name}}, "thoughtSignature": "c2ln"}])
+        }
+        None => json!([{"text": "That is what came of it."}]),
+    };
+    Answer::events([json!({
+        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}],
+        "usageMetadata": {"promptTokenCount": 20, "candidatesTokenCount": 5, "totalTokenCount": 25},
+    })])
+}
