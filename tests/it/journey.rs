@@ -1,9 +1,13 @@
 //! One conversation with every outcome, walked as a person does: through the forms found in the pages.
 
-use crate::counting::states;
 use crate::harness::page::{Browser, Page};
 use crate::harness::server::Server;
 use reqwest::StatusCode;
+
+/// The states of the calls in a transcript, in order.
+fn states(page: &Page) -> Vec<String> {
+    page.attributes("#transcript li[data-state]", "data-state")
+}
 
 const IDLE: &str = "form.composer button[aria-label='Send']:not([disabled])";
 

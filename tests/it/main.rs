@@ -9,23 +9,15 @@ mod architecture;
 #[cfg(test)]
 mod commands;
 #[cfg(test)]
-mod counting;
-#[cfg(test)]
 mod decisions;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod journey;
 #[cfg(test)]
-mod kills;
-#[cfg(test)]
-mod live_rules;
-#[cfg(test)]
 mod llm;
 #[cfg(test)]
 mod pages;
-#[cfg(test)]
-mod races;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]
@@ -34,5 +26,3 @@ mod sign_in;
 mod start;
 #[cfg(test)]
 mod streams;
-#[cfg(test)]
-mod trail;
