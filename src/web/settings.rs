@@ -45,7 +45,7 @@ fn health(name: impl Into<String>, tone: Tone, word: &str, detail: &str) -> Heal
     let icon = match tone {
         Tone::Allow => Icon("check"),
         Tone::Deny => Icon("deny"),
-        Tone::Hold | Tone::Info | Tone::Taint | Tone::Neutral => Icon("info"),
+        Tone::Hold | Tone::Info | Tone::Neutral => Icon("info"),
     };
     Health {
         name: name.into(),

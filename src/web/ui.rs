@@ -24,8 +24,6 @@ pub(crate) enum Tone {
     Deny,
     /// In motion.
     Info,
-    /// Labels and flags.
-    Taint,
     /// Everything the gate did not decide.
     Neutral,
 }
@@ -37,7 +35,6 @@ impl fmt::Display for Tone {
             Self::Hold => "tone-hold",
             Self::Deny => "tone-deny",
             Self::Info => "tone-info",
-            Self::Taint => "tone-taint",
             Self::Neutral => "tone-neutral",
         })
     }

@@ -248,7 +248,7 @@ async fn f18_requests_from_elsewhere_are_refused_before_anything_is_read() {
     let page = browser.get("/approvals").await;
     assert_eq!(
         page.attributes("#pending [data-approval]", "data-approval"),
-        [held.approval.clone()],
+        std::slice::from_ref(&held.approval),
         "still held"
     );
     for header in ["x-frame-options", "content-security-policy"] {

@@ -213,7 +213,7 @@ pub enum Closed {
     /// This attempt closed it.
     Won,
     /// It was not open any more, or not yet due; the record is as it stands.
-    Lost(StoredApproval),
+    Lost(Box<StoredApproval>),
 }
 
 /// How an executing call ended.

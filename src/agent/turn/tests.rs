@@ -142,8 +142,8 @@ fn f03_stop_while_calls_are_open_gives_each_its_result() {
 fn stop_does_not_wait_for_ever_for_a_call() {
     let mut state = asking(10);
     let calls = vec![call("a", "write", "{}"), call("b", "write", "{}")];
-    let _ = state.on(Event::ModelReplied(said("", calls)));
-    let _ = state.on(Event::Stopped);
+    drop(state.on(Event::ModelReplied(said("", calls))));
+    drop(state.on(Event::Stopped));
     assert_eq!(state.on(answered("b", completed())), []);
     let effects = state.on(Event::StopOverdue);
     assert_eq!(keys(&effects), [["a", "b"]]);
@@ -173,7 +173,7 @@ fn stop_while_the_model_writes_keeps_what_it_wrote() {
 #[test]
 fn an_answer_that_races_with_stop_has_its_calls_answered_and_not_proposed() {
     let mut state = asking(10);
-    let _ = state.on(Event::Stopped);
+    drop(state.on(Event::Stopped));
     let effects = state.on(Event::ModelReplied(said("", vec![call("a", "write", "{}")])));
     assert_eq!(proposed(&effects), []);
     assert_eq!(keys(&effects), [["a"]]);
@@ -183,10 +183,10 @@ fn an_answer_that_races_with_stop_has_its_calls_answered_and_not_proposed() {
 #[test]
 fn the_step_limit_is_one_clear_line_after_the_results() {
     let mut state = asking(2);
-    let _ = state.on(Event::ModelReplied(said("", vec![call("a", "read", "{}")])));
+    drop(state.on(Event::ModelReplied(said("", vec![call("a", "read", "{}")]))));
     assert_eq!(state.on(answered("a", completed())).last(), Some(&Effect::CheckBudget));
-    let _ = state.on(Event::BudgetChecked(Budget::Within));
-    let _ = state.on(Event::ModelReplied(said("", vec![call("b", "read", "{}")])));
+    drop(state.on(Event::BudgetChecked(Budget::Within)));
+    drop(state.on(Event::ModelReplied(said("", vec![call("b", "read", "{}")]))));
     let effects = state.on(answered("b", completed()));
     assert_eq!(keys(&effects), [["b"]]);
     let (kind, text) = note(&effects).unwrap();
@@ -201,7 +201,7 @@ fn steps_until_broken(most: u32, mut argument: impl FnMut(u32) -> String, code: 
     let mut state = asking(most + 1);
     for step in 1..=most {
         let key = format!("k{step}");
-        let _ = state.on(Event::ModelReplied(said("", vec![call(&key, "delete", &argument(step))])));
+        drop(state.on(Event::ModelReplied(said("", vec![call(&key, "delete", &argument(step))]))));
         let effects = state.on(answered(&key, refused(CallState::Denied, code)));
         if effects.last() == Some(&Effect::Finish(TurnEnd::RepeatedDenial)) {
             let (kind, text) = note(&effects).unwrap();
@@ -232,10 +232,10 @@ fn a_failed_call_may_be_tried_again() {
     let mut state = asking(10);
     for step in 0..5 {
         let key = format!("k{step}");
-        let _ = state.on(Event::ModelReplied(said("", vec![call(&key, "read", "{}")])));
+        drop(state.on(Event::ModelReplied(said("", vec![call(&key, "read", "{}")]))));
         let effects = state.on(answered(&key, refused(CallState::Failed, ReasonCode::ToolError)));
         assert_eq!(effects.last(), Some(&Effect::CheckBudget));
-        let _ = state.on(Event::BudgetChecked(Budget::Within));
+        drop(state.on(Event::BudgetChecked(Budget::Within)));
     }
 }
 
@@ -290,7 +290,7 @@ fn f08_a_reached_budget_ends_the_turn_before_the_model_is_asked() {
         (Budget::Unreadable("broken".into()), NoteKind::StoreFailed, TurnEnd::StoreFailed),
     ] {
         let mut state = TurnState::new(10);
-        let _ = state.on(Event::Started);
+        drop(state.on(Event::Started));
         let effects = state.on(Event::BudgetChecked(budget));
         assert_eq!(note(&effects).map(|(kind, _)| kind), Some(kind));
         assert_eq!(effects.last(), Some(&Effect::Finish(end)));
@@ -309,7 +309,7 @@ fn what_cannot_be_written_ends_the_turn_at_every_stage() {
             answered("a", completed()),
         ];
         for event in events.into_iter().take(stage) {
-            let _ = state.on(event);
+            drop(state.on(event));
         }
         let effects = state.on(Event::LogFailed);
         assert_eq!(effects.last(), Some(&Effect::Finish(TurnEnd::StoreFailed)));

@@ -4,8 +4,8 @@ mod call {
     pub use sluicegate_gateway::FrozenCall;
 }
 
+#[path = "../../src/gateway"]
 mod gateway {
-    #[path = "../../../src/gateway/permit.rs"]
     mod permit;
     pub use permit::Permit;
 }

@@ -146,7 +146,7 @@ pub(crate) struct House {
     pub(crate) world: Arc<World>,
     pub(crate) clock: ManualClock,
     pub(crate) store: Store,
-    pub(crate) folder: tempfile::TempDir,
+    pub(crate) _folder: tempfile::TempDir,
 }
 
 impl House {
@@ -178,7 +178,7 @@ impl House {
                 max_in_flight: 256,
             },
         );
-        Self { gateway, approvals, running, world, clock, store, folder }
+        Self { gateway, approvals, running, world, clock, store, _folder: folder }
     }
 
     pub(crate) async fn set_rules(&self, document: Value) {

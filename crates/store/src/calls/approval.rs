@@ -204,7 +204,7 @@ pub(super) async fn close(tx: &mut Tx, id: ApprovalId, closing: Closing) -> Resu
         _ => false,
     };
     if !open || (closing == Closing::Expired && !held.approval.stamp.passed(tx.now())) {
-        return Ok(Closed::Lost(held.approval));
+        return Ok(Closed::Lost(Box::new(held.approval)));
     }
     // An approval that was given and is not used is void, whatever the reason.
     let status = |pending| {
