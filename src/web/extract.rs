@@ -1,12 +1,16 @@
 //! Our own extractors: whatever cannot be read ends in a page that says so, never in a bare status.
 
 use super::error::WebError;
-use axum::body::Bytes;
+use super::headers::{ANSWER_LIMIT, FORM_LIMIT};
 use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
+use futures::StreamExt as _;
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+/// Bytes that are read of what is too long, before the connection is given up.
+const READ_LIMIT: usize = 16 * FORM_LIMIT;
 
 /// The fields of a form, sent as forms are sent.
 #[derive(Debug)]
@@ -33,9 +37,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
             return Err(WebError::NotAForm);
         }
         let (parts, body) = request.into_parts();
-        let bytes = whole(Request::from_parts(parts.clone(), body), state).await?;
+        let bytes = whole(body).await?;
         readable(&bytes)?;
-        let request = Request::from_parts(parts, axum::body::Body::from(bytes));
+        let request = Request::from_parts(parts, bytes.into());
         match axum::Form::from_request(request, state).await {
             Ok(axum::Form(fields)) => Ok(Self(fields)),
             Err(rejection) => {
@@ -52,7 +56,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
         if !is_of_kind(&request, "application/json") {
             return Form::from_request(request, state).await.map(|Form(fields)| Self(fields));
         }
-        let bytes = whole(request, state).await?;
+        let bytes = whole(request.into_body()).await?;
         match serde_json::from_slice(&bytes) {
             Ok(fields) => Ok(Self(fields)),
             Err(error) => Err(WebError::Invalid(format!("the JSON cannot be read: {error}"))),
@@ -65,11 +69,26 @@ fn is_of_kind(request: &Request, kind: &str) -> bool {
     named.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(kind)
 }
 
-async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, WebError> {
-    Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => WebError::TooLarge,
-        _ => WebError::Invalid("what was sent did not arrive whole".to_owned()),
-    })
+/// The body, if it is no longer than a form may be. What is too long is read to its end, within reason, and dropped:
+/// a client that is still writing would otherwise see a broken connection in place of the answer.
+async fn whole(body: axum::body::Body) -> Result<Vec<u8>, WebError> {
+    let read = async {
+        let (mut stream, mut kept, mut length) = (body.into_data_stream(), Vec::new(), 0_usize);
+        while let Some(piece) = stream.next().await {
+            let piece = piece.map_err(|_| WebError::Invalid("what was sent did not arrive whole".to_owned()))?;
+            length = length.saturating_add(piece.len());
+            if length <= FORM_LIMIT {
+                kept.extend_from_slice(&piece);
+            } else if length > READ_LIMIT {
+                break;
+            }
+        }
+        if length > FORM_LIMIT { Err(WebError::TooLarge) } else { Ok(kept) }
+    };
+    match timeout(ANSWER_LIMIT, read).await {
+        Ok(read) => read,
+        Err(_) => Err(WebError::Invalid("what was sent did not arrive in time".to_owned())),
+    }
 }
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
