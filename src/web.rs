@@ -35,7 +35,7 @@ pub use state::{WebParts, WebState};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse as _;
 use error::WebError;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -80,7 +80,7 @@ pub fn router(state: WebState) -> Result<Router, ConfigError> {
         }))
         .layer(csrf)
         .layer(from_fn_with_state(state.hosts.clone(), headers::admit))
-        .layer(from_fn(error::dress))
+        .layer(from_fn_with_state(state.clone(), error::dress))
         .layer(from_fn_with_state(state.hosts.clone(), headers::secure))
         .layer(CompressionLayer::new())
         .with_state(state))

@@ -99,13 +99,19 @@
   const box = byId("say");
   if (box) {
     const draft = `draft ${location.pathname}`;
-    box.form?.addEventListener("htmx:after:request", (event) => { if (event.detail.ctx?.response?.status < 400) box.value = ""; });
+    box.form?.addEventListener("htmx:after:request", (event) => {
+      if (!(event.detail.ctx?.response?.status < 400)) return;
+      box.value = "";
+      sessionStorage.removeItem(draft);
+      // Without a live connection the page shows the turn by being loaded again.
+      if (!connected) location.reload();
+    });
     box.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); box.form.requestSubmit(); }
     });
     if (!box.value) box.value = sessionStorage.getItem(draft) ?? "";
     box.addEventListener("input", () => sessionStorage.setItem(draft, box.value));
-    box.form?.addEventListener("submit", () => sessionStorage.removeItem(draft));
+    if (!box.form?.hasAttribute("hx-post")) box.form?.addEventListener("submit", () => sessionStorage.removeItem(draft));
   }
 
   // ── Shortcuts on the approvals page: they move the focus; Enter decides ───────────────────────────────

@@ -2,8 +2,9 @@
 //! The only place that knows status codes of failures.
 
 use super::respond::{Wants, render};
+use super::state::WebState;
 use askama::Template;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::Next;
@@ -98,7 +99,7 @@ impl WebError {
             Self::SignIn => "This page is for people who are signed in. Sessions last 12 hours.".to_owned(),
             Self::Forbidden(who) => format!("Only people with the role {who} may do this. Nothing was changed."),
             Self::Foreign(why) => format!("It was refused before anything was read: {why}."),
-            Self::Invalid(why) | Self::Conflict(why) => format!("{why}."),
+            Self::Invalid(why) | Self::Conflict(why) => format!("{}.", super::ui::sentence(why)),
             Self::NotAForm => "The request is no form (`application/x-www-form-urlencoded`). Nothing was changed.".to_owned(),
             Self::TooLarge => "More was sent than is read at once (1 MiB). Nothing was changed.".to_owned(),
             Self::TooMany(of) => format!("There are too many {of} at the moment."),
@@ -176,9 +177,10 @@ struct ErrorToast {
 }
 
 /// Gives every failure the form that the request can take. The outermost layer but for the security headers.
-pub(crate) async fn dress(request: Request, next: Next) -> Response {
+pub(crate) async fn dress(State(state): State<WebState>, request: Request, next: Next) -> Response {
     let wants = Wants::of(request.headers());
     let (method, uri) = (request.method().clone(), request.uri().clone());
+    let open_page = request.headers().get("hx-current-url").and_then(|url| url.to_str().ok()?.parse().ok());
     let mut response = next.run(request).await;
     let status = response.status();
     if !status.is_client_error() && !status.is_server_error() {
@@ -194,7 +196,10 @@ pub(crate) async fn dress(request: Request, next: Next) -> Response {
         .into_iter()
         .filter_map(|name| response.headers().get(&name).cloned().map(|value| (name, value)))
         .collect();
-    let mut dressed = form(failure, status, wants, &method, &uri);
+    let back =
+        if wants == Wants::Fragment { open_page } else { (method == Method::GET).then(|| uri.clone()) };
+    let retry = (method == Method::GET && status.is_server_error()).then(|| uri.path().to_owned());
+    let mut dressed = form(failure, status, wants, back.as_ref(), retry, state.now_ms());
     dressed.headers_mut().extend(kept);
     dressed
 }
@@ -232,21 +237,25 @@ fn bare(status: StatusCode) -> Failure {
     Failure { headline, what: what.to_owned(), advice, id, sign_in: false }
 }
 
-#[expect(clippy::disallowed_methods, reason = "an error can come before there is a state to ask for a clock")]
-fn form(failure: Failure, status: StatusCode, wants: Wants, method: &Method, uri: &Uri) -> Response {
+/// `back` is where signing in leads, `retry` what can be opened once more.
+fn form(
+    failure: Failure,
+    status: StatusCode,
+    wants: Wants,
+    back: Option<&Uri>,
+    retry: Option<String>,
+    now_ms: i64,
+) -> Response {
     let Failure { headline, what, advice, id, sign_in } = failure;
     match wants {
         Wants::Json => super::respond::problem(status, headline, &what, &id),
         Wants::Page if sign_in => {
-            let to = sign_in_address((*method == Method::GET).then_some(uri));
-            (StatusCode::SEE_OTHER, [(LOCATION, to)]).into_response()
+            (StatusCode::SEE_OTHER, [(LOCATION, sign_in_address(back))]).into_response()
         }
-        // The page that the request came from knows its own address; the sign-in page leads back to the overview.
-        Wants::Fragment if sign_in => (status, [(HX_REDIRECT, "/sign-in")]).into_response(),
+        Wants::Fragment if sign_in => (status, [(HX_REDIRECT, sign_in_address(back))]).into_response(),
         Wants::Fragment => (status, render(&ErrorToast { headline, what, id })).into_response(),
         Wants::Page => {
-            let retry = (*method == Method::GET && status.is_server_error()).then(|| uri.path().to_owned());
-            let at = super::figures::Moment::at_ms(jiff::Timestamp::now().as_millisecond());
+            let at = super::figures::Moment::at_ms(now_ms);
             (status, render(&ErrorPage { status: status.as_u16(), headline, what, advice, id, at, retry }))
                 .into_response()
         }

@@ -75,7 +75,8 @@ async fn whole(body: axum::body::Body) -> Result<Vec<u8>, WebError> {
     let read = async {
         let (mut stream, mut kept, mut length) = (body.into_data_stream(), Vec::new(), 0_usize);
         while let Some(piece) = stream.next().await {
-            let piece = piece.map_err(|_| WebError::Invalid("what was sent did not arrive whole".to_owned()))?;
+            let piece =
+                piece.map_err(|_| WebError::Invalid("what was sent did not arrive whole".to_owned()))?;
             length = length.saturating_add(piece.len());
             if length <= FORM_LIMIT {
                 kept.extend_from_slice(&piece);

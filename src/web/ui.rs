@@ -140,6 +140,15 @@ impl Marked {
 
 components!(Badge, Risk, ToolName, Marked);
 
+/// A message of ours as a sentence of its own: errors and reasons are written in lower case, to stand in others.
+pub(crate) fn sentence(message: &str) -> String {
+    let mut chars = message.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
+
 /// Icon, tone and word of a call's state.
 pub(crate) fn call_state(state: CallState) -> (Tone, Icon, &'static str) {
     match state {

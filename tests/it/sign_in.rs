@@ -72,7 +72,9 @@ async fn who_is_not_signed_in_is_led_to_sign_in_and_back() {
     assert_eq!(page.path, "/sign-in?next=/approvals%3Fx%3Da%2520b");
     // A fragment is not filled with a sign-in page: the page as a whole goes there.
     let fragment = browser.htmx("pending").get("/approvals").await.expect_status(StatusCode::UNAUTHORIZED);
-    assert!(fragment.header("hx-redirect").unwrap().starts_with("/sign-in"));
+    assert_eq!(fragment.header("hx-redirect"), Some("/sign-in"));
+    let there = browser.htmx("pending").with_header("hx-current-url", &format!("{}/agent?q=x", server.url()));
+    assert_eq!(there.get("/events").await.header("hx-redirect"), Some("/sign-in?next=/agent%3Fq%3Dx"));
     assert!(!fragment.body.contains("<form"), "{}", fragment.body);
     // A program is told.
     let program = browser.with_header("accept", "application/json");

@@ -4,7 +4,7 @@ use crate::agent::{Entry, Note, NoteKind, TurnView};
 use crate::conversation::{CallResult, Message, ModelCall, ModelTurn};
 use crate::web::approvals::card::Card;
 use crate::web::figures;
-use crate::web::ui::{Icon, Marked, Risk, Tone, ToolName, call_state, components};
+use crate::web::ui::{Icon, Marked, Risk, Tone, ToolName, call_state, components, sentence};
 use askama::Template;
 use sluicegate_gateway::{CallId, CallState, ReasonCode};
 use sluicegate_store::CallRow;
@@ -202,7 +202,7 @@ impl CallLine {
                 .map_or_else(|| ToolName::new("", &asked.name), |row| ToolName::new(&row.server, &row.tool)),
             risk: row.and_then(|row| row.tier).map(Risk),
             took,
-            why: row.map(|row| row.sentence.clone()).unwrap_or_default(),
+            why: row.map(|row| sentence(&row.sentence)).unwrap_or_default(),
             flags: row.map(|row| row.flags.clone()).unwrap_or_default(),
             arguments: arguments.map(|text| Excerpt::of(&pretty(text))),
             result: result.map(|result| match &result.output {

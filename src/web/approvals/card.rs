@@ -3,7 +3,7 @@
 use crate::web::arguments::ArgumentList;
 use crate::web::figures::{self, Moment};
 use crate::web::guard::CurrentUser;
-use crate::web::ui::{Badge, Icon, Marked, Risk, Tone, ToolName, call_state, components};
+use crate::web::ui::{Badge, Icon, Marked, Risk, Tone, ToolName, call_state, components, sentence};
 use askama::Template;
 use sluicegate_gateway::{ApprovalStatus, CallState, Clocks, StoredApproval, ToolCatalogue, Verdict};
 use sluicegate_policy::{Origin, ServerName, Tier, ToolName as PolicyToolName, ToolRef};
@@ -165,9 +165,7 @@ impl Card {
                 .filter(|_| mine && call.origin == Origin::Chat)
                 .map(ToString::to_string),
             rules: call.rules.iter().map(ToString::to_string).collect(),
-            why: evaluation
-                .as_ref()
-                .map_or_else(|| call.sentence.clone(), |evaluation| evaluation.sentence.clone()),
+            why: sentence(evaluation.as_ref().map_or(&call.sentence, |evaluation| &evaluation.sentence)),
             deadline: open.then(|| {
                 let left = figures::left(approval.stamp.left_ms(now));
                 (Moment::at_ms(approval.stamp.deadline_ms()), left)
