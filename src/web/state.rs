@@ -12,7 +12,7 @@ use sluicegate_store::{
     AuditReader, CallReader, Conversations, Feed, People, Policies, PolicyEntry, Resolutions,
 };
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 /// The handles that the pages are made of.
@@ -59,6 +59,8 @@ struct Inner {
     parts: WebParts,
     streams: Streams,
     attempts: Attempts,
+    /// The policy that was read last. Revisions never change.
+    policy: Mutex<Option<Arc<PolicyEntry>>>,
 }
 
 impl Deref for WebState {
@@ -73,7 +75,7 @@ impl WebState {
     /// Takes the handles.
     #[must_use]
     pub fn new(parts: WebParts) -> Self {
-        Self(Arc::new(Inner { parts, streams: Streams::default(), attempts: Attempts::default() }))
+        Self(Arc::new(Inner { parts, streams: Streams::default(), attempts: Attempts::default(), policy: Mutex::default() }))
     }
 
     pub(crate) fn streams(&self) -> &Streams {
@@ -89,14 +91,26 @@ impl WebState {
         self.clock.now().wall_ms
     }
 
-    /// The policy in force. One that cannot be read is none: the gate denies every call then, too.
-    pub(crate) async fn policy(&self) -> Result<Option<PolicyEntry>, StoreError> {
-        match self.policies.current().await {
+    /// The policy in force, read anew when its revision is another one. One that cannot be read is none: the gate
+    /// denies every call then, too.
+    pub(crate) async fn policy(&self) -> Result<Option<Arc<PolicyEntry>>, StoreError> {
+        let Some(id) = self.policies.current_id().await? else { return Ok(None) };
+        let known = self.0.policy.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(known) = known.filter(|known| known.revision.id == id) {
+            return Ok(Some(known));
+        }
+        match self.policies.get(id).await {
+            Ok(Some(entry)) => {
+                let entry = Arc::new(entry);
+                *self.0.policy.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&entry));
+                Ok(Some(entry))
+            }
+            Ok(None) => Ok(None),
             Err(StoreError::Corrupt(why)) => {
                 tracing::error!(why, "the policy in force cannot be read");
                 Ok(None)
             }
-            policy => policy,
+            Err(error) => Err(error),
         }
     }
 }

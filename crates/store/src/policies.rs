@@ -126,6 +126,15 @@ impl Policies {
         }
     }
 
+    /// The number of the revision in force; `None` while there is none.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn current_id(&self) -> Result<Option<RevisionId>, StoreError> {
+        let mut conn = self.reads.acquire().await.map_err(failed)?;
+        current(&mut conn).await
+    }
+
     /// One revision; `None` if there is no such.
     ///
     /// # Errors

@@ -87,9 +87,10 @@ pub(super) async fn show(
 ) -> Result<Response, WebError> {
     let id = CallId::parse(&id.0).ok_or(WebError::NotFound)?;
     let story = state.calls.call(id).await?.ok_or(WebError::NotFound)?;
-    let document = state.policy().await?.map(|entry| entry.revision.document);
+    let policy = state.policy().await?;
+    let document = policy.as_ref().map(|policy| &policy.revision.document);
     let frame = state.frame(&user, Place::Audit, "Call", Region::Frame).await?;
-    Ok(render(&page(frame, &user, &story, document.as_ref())))
+    Ok(render(&page(frame, &user, &story, document)))
 }
 
 fn page(frame: Frame, user: &CurrentUser, story: &CallStory, document: Option<&PolicyDocument>) -> CallPage {
