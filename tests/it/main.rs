@@ -17,6 +17,8 @@ mod journey;
 #[cfg(test)]
 mod llm;
 #[cfg(test)]
+mod more_pages;
+#[cfg(test)]
 mod pages;
 #[cfg(test)]
 mod rules;
