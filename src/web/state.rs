@@ -75,7 +75,12 @@ impl WebState {
     /// Takes the handles.
     #[must_use]
     pub fn new(parts: WebParts) -> Self {
-        Self(Arc::new(Inner { parts, streams: Streams::default(), attempts: Attempts::default(), policy: Mutex::default() }))
+        Self(Arc::new(Inner {
+            parts,
+            streams: Streams::default(),
+            attempts: Attempts::default(),
+            policy: Mutex::default(),
+        }))
     }
 
     pub(crate) fn streams(&self) -> &Streams {

@@ -72,7 +72,12 @@ async fn a_rule_of_each_kind_is_made_changed_switched_and_removed_and_counts_at_
     };
     let cases = [
         Case { kind: "allow_tool", tool: "sandbox-files/move_file", without: "Deny", with: "Allow", ..plain },
-        Case { kind: "block_tool", condition: Some(("path", "equals", "a")), arguments: r#"{"path":"a"}"#, ..plain },
+        Case {
+            kind: "block_tool",
+            condition: Some(("path", "equals", "a")),
+            arguments: r#"{"path":"a"}"#,
+            ..plain
+        },
         Case {
             kind: "require_approval",
             fields: &[("timeout", "60s"), ("approver", "admin"), ("count", "2")],
@@ -97,7 +102,8 @@ async fn a_rule_of_each_kind_is_made_changed_switched_and_removed_and_counts_at_
         assert_eq!(now().await.0, case.without, "{} before", case.kind);
 
         let (server_name, tool) = case.tool.split_once('/').unwrap();
-        let mut form = new_rule(&browser, case.kind).await.set("id", &id).set("server", server_name).set("tool", tool);
+        let mut form =
+            new_rule(&browser, case.kind).await.set("id", &id).set("server", server_name).set("tool", tool);
         form = form.set("reason", "for a test");
         for (name, value) in case.fields {
             form = form.set(name, value);
@@ -141,7 +147,8 @@ async fn what_cannot_be_saved_comes_back_as_it_was_typed() {
     let server = Server::start().await;
     let browser = Browser::signed_in(&server).await;
     let form = new_rule(&browser, "rate_limit").await;
-    let form = form.set("id", "Bad Id").set("description", HOSTILE).set("calls", "many").set("window", "soon");
+    let form =
+        form.set("id", "Bad Id").set("description", HOSTILE).set("calls", "many").set("window", "soon");
     let form = with_condition(&browser, form, "amount", "range", "5").await;
     let page = browser.submit(&form).await.expect_status(StatusCode::UNPROCESSABLE_ENTITY);
     let back = page.form("#rule-form");
@@ -169,7 +176,12 @@ async fn what_cannot_be_saved_comes_back_as_it_was_typed() {
     assert_eq!(browser.get("/policies/history").await.texts("ol.rows > li").len(), 1, "nothing was saved");
 
     // The box says what it cannot read, and keeps it.
-    let form = browser.get("/policies").await.form("#try").set("tool", "home/x").set("arguments", "{\"a\":1,\"a\":2}");
+    let form = browser
+        .get("/policies")
+        .await
+        .form("#try")
+        .set("tool", "home/x")
+        .set("arguments", "{\"a\":1,\"a\":2}");
     let page = browser.submit(&form).await.expect_status(StatusCode::UNPROCESSABLE_ENTITY);
     assert!(page.text("#try-result").contains("occurs twice"), "{}", page.text("#try-result"));
     assert_eq!(page.form("#try").value("arguments"), Some("{\"a\":1,\"a\":2}"));
@@ -200,7 +212,8 @@ async fn an_edit_of_rules_that_changed_meanwhile_is_refused_and_kept() {
 
 #[tokio::test]
 async fn a_document_is_imported_whole_or_not_at_all() {
-    let setup = Setup::new().file("policy_rules.yaml", "version: 1\nrules:\n  - id: x\n    kind: alow_tool\n");
+    let setup =
+        Setup::new().file("policy_rules.yaml", "version: 1\nrules:\n  - id: x\n    kind: alow_tool\n");
     let server = setup.start().await;
     let browser = Browser::signed_in(&server).await;
     let page = browser.get("/policies").await.expect_status(StatusCode::OK);
@@ -210,14 +223,16 @@ async fn a_document_is_imported_whole_or_not_at_all() {
         browser.get(path).await.expect_status(StatusCode::OK);
     }
 
-    let wrong = "version: 1\nrules:\n  - id: y\n    kind: block_tool\n    limit: { tokens: 1, per: caller }\n";
+    let wrong =
+        "version: 1\nrules:\n  - id: y\n    kind: block_tool\n    limit: { tokens: 1, per: caller }\n";
     let form = browser.get("/policies/import").await.form("#import").set("document", wrong);
     let page = browser.submit(&form).await.expect_status(StatusCode::UNPROCESSABLE_ENTITY);
     assert!(page.text("#problems").contains("line 5"), "{}", page.text("#problems"));
     assert_eq!(page.form("#import").value("document"), Some(wrong));
     assert!(browser.get("/policies").await.has("#no-policy"));
 
-    let right = "version: 1\nrules:\n  - id: all-is-well\n    kind: allow_tool\n    description: \"<b>x</b>\"\n";
+    let right =
+        "version: 1\nrules:\n  - id: all-is-well\n    kind: allow_tool\n    description: \"<b>x</b>\"\n";
     let page = save(&browser, &page.form("#import").set("document", right)).await;
     assert!(!page.has("#no-policy") && page.has("#rule-all-is-well"), "{}", page.body);
     assert!(page.text("#rule-all-is-well th").starts_with("<b>x</b>"));
@@ -240,9 +255,15 @@ async fn calls_are_found_and_each_tells_its_story() {
     let story = browser.get(&link).await.expect_status(StatusCode::OK);
     assert_eq!(story.texts(".timeline__name"), ["tool_requested", "policy_decided"]);
     assert!(!story.body.contains("<b>notes"), "{}", story.body);
-    assert!(story.texts(".matches li").iter().any(|line| line.contains("outranked")), "{:?}", story.texts(".matches li"));
+    assert!(
+        story.texts(".matches li").iter().any(|line| line.contains("outranked")),
+        "{:?}",
+        story.texts(".matches li")
+    );
 
-    let done = browser.until("/audit?tool=list_files&state=completed", |page| page.has("#calls tbody th a.plain")).await;
+    let done = browser
+        .until("/audit?tool=list_files&state=completed", |page| page.has("#calls tbody th a.plain"))
+        .await;
     let link = done.attributes("#calls tbody th a.plain", "href").remove(0);
     let story = browser.get(&link).await;
     let names = ["tool_requested", "policy_decided", "execution_started", "execution_completed"];
@@ -251,18 +272,24 @@ async fn calls_are_found_and_each_tells_its_story() {
     assert!(!story.has("#resolve"), "its outcome is known");
 
     // Filters are in the address; nothing fits what is not there.
-    for (query, found) in [("q=BLOCKED", 1), ("q=list", 1), ("server=home", 0), ("until=2001-01-01T00:00", 0), ("", 2)] {
+    for (query, found) in
+        [("q=BLOCKED", 1), ("q=list", 1), ("server=home", 0), ("until=2001-01-01T00:00", 0), ("", 2)]
+    {
         let page = browser.get(&format!("/audit?{query}")).await.expect_status(StatusCode::OK);
         assert_eq!(page.texts("#calls tbody th a.plain").len(), found, "{query}");
     }
     for bad in ["state=maybe", "from=yesterday", "caller=%20x%20y"] {
         browser.get(&format!("/audit?{bad}")).await.expect_status(StatusCode::BAD_REQUEST);
     }
-    let hostile = browser.get("/audit?q=%3Cscript%3Ealert(1)%3C/script%3E").await.expect_status(StatusCode::OK);
+    let hostile =
+        browser.get("/audit?q=%3Cscript%3Ealert(1)%3C/script%3E").await.expect_status(StatusCode::OK);
     assert!(!hostile.body.contains("<script>alert"), "{}", hostile.body);
-    let page = browser.submit(&page_form(&browser, "/audit", "form:has(button[name=verify])").await.choose("verify", "1")).await;
+    let page = browser
+        .submit(&page_form(&browser, "/audit", "form:has(button[name=verify])").await.choose("verify", "1"))
+        .await;
     assert!(page.text("#chain").starts_with("Verified up to"), "{}", page.text("#chain"));
-    for missing in ["/audit/calls/x", "/audit/calls/01a22eb2-d3eb-74c4-ad6b-9a3850c8d4e1", "/tools?server=x"] {
+    for missing in ["/audit/calls/x", "/audit/calls/01a22eb2-d3eb-74c4-ad6b-9a3850c8d4e1", "/tools?server=x"]
+    {
         browser.get(missing).await.expect_status(StatusCode::NOT_FOUND);
     }
     // Other events, and the numbers of the day.
@@ -310,7 +337,8 @@ async fn tools_say_what_the_rules_make_of_them() {
         ("move_file", "Deny no rule allows it"),
         ("write_file", "Require approval by writes-are-held arguments or time decide: writes-stay-inside"),
     ] {
-        let row = rows.iter().find(|row| row.contains(tool)).unwrap_or_else(|| panic!("no {tool} in {rows:?}"));
+        let row =
+            rows.iter().find(|row| row.contains(tool)).unwrap_or_else(|| panic!("no {tool} in {rows:?}"));
         assert!(row.contains(says), "{tool}: {row}");
     }
 }
