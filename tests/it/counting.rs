@@ -7,22 +7,25 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// The tool is held for a person.
-pub const HELD: &str = r#"
+pub(crate) const HELD: &str = r#"
 version: 1
 rules:
   - { id: counted, kind: require_approval, match: { server: counting, tool: add } }
 "#;
 
 /// The tool runs at once.
-pub const ALLOWED: &str = r#"
+pub(crate) const ALLOWED: &str = r#"
 version: 1
 rules:
   - { id: counted, kind: allow_tool, match: { server: counting, tool: add } }
 "#;
 
-pub struct Counting {
-    pub server: Server,
-    pub browser: Browser,
+/// The conversation takes a message.
+pub(crate) const IDLE: &str = "form.composer button[aria-label='Send']:not([disabled])";
+
+pub(crate) struct Counting {
+    pub(crate) server: Server,
+    pub(crate) browser: Browser,
     counter: tempfile::TempPath,
     _model: ModelServer,
 }
@@ -39,7 +42,7 @@ fn counting_server() -> PathBuf {
 
 impl Counting {
     /// Starts with the given rules; `prepare` may add to the settings.
-    pub async fn start(rules: &str, prepare: impl FnOnce(Setup) -> Setup) -> Self {
+    pub(crate) async fn start(rules: &str, prepare: impl FnOnce(Setup) -> Setup) -> Self {
         let model = ModelServer::answering(answer).await;
         let setup = Setup::new();
         let counter = tempfile::Builder::new().prefix("counter").tempfile().expect("a file").into_temp_path();
@@ -56,7 +59,7 @@ impl Counting {
     }
 
     /// The same house after its process has died and was started again, without the crash point.
-    pub async fn again(self, setup: Setup) -> Self {
+    pub(crate) async fn again(self, setup: Setup) -> Self {
         let Self { server, browser: _, counter, _model } = self;
         let folder = server.shared_folder();
         let ended = server.ended().await;
@@ -69,12 +72,12 @@ impl Counting {
     }
 
     /// How often the tool had its effect for this name.
-    pub fn effects(&self, name: &str) -> usize {
+    pub(crate) fn effects(&self, name: &str) -> usize {
         self.lines().lines().filter(|line| *line == name).count()
     }
 
     /// How often it had its effect at all.
-    pub fn all_effects(&self) -> usize {
+    pub(crate) fn all_effects(&self) -> usize {
         self.lines().lines().count()
     }
 
@@ -83,33 +86,38 @@ impl Counting {
     }
 
     /// Opens a conversation with its first message and gives its page.
-    pub async fn converse(&self, text: &str) -> Page {
-        let page = self.browser.get("/agent").await;
-        self.browser.submit(&page.form("form.composer").set("text", text)).await
+    pub(crate) async fn converse(&self, text: &str) -> Page {
+        let form = self.new_conversation().await;
+        self.browser.submit(&form.set("text", text)).await
+    }
+
+    /// The form that begins a conversation.
+    pub(crate) async fn new_conversation(&self) -> Form {
+        self.browser.get("/agent").await.form("form.composer")
     }
 
     /// Waits until the last call of a conversation is in this state.
-    pub async fn becomes(&self, address: &str, state: &str) -> Page {
+    pub(crate) async fn becomes(&self, address: &str, state: &str) -> Page {
         self.browser.until(address, |page| states(page).last().map(String::as_str) == Some(state)).await
     }
 
     /// Waits until a call is held and gives the inbox.
-    pub async fn held(&self) -> Page {
+    pub(crate) async fn held(&self) -> Page {
         self.browser.until("/approvals", |page| page.has("form[action$='/approve']")).await
     }
 }
 
 async fn offered(browser: &Browser) {
-    browser.until("/tools", |page| page.body.contains("counting") && page.body.contains("add")).await;
+    browser.until("/tools?server=counting", |page| page.has("#catalogue tbody tr")).await;
 }
 
 /// The states of the calls in a transcript, in order.
-pub fn states(page: &Page) -> Vec<String> {
+pub(crate) fn states(page: &Page) -> Vec<String> {
     page.attributes("#transcript li[data-state]", "data-state")
 }
 
 /// The form that approves the one held call of a page, with every box ticked that it asks for.
-pub fn approved(page: &Page) -> Form {
+pub(crate) fn approved(page: &Page) -> Form {
     let mut form = page.form("form[action$='/approve']");
     for name in page.attributes("form[action$='/approve'] input[type=checkbox]", "name") {
         form = form.choose(&name, "yes");

@@ -9,17 +9,25 @@ mod architecture;
 #[cfg(test)]
 mod commands;
 #[cfg(test)]
+mod counting;
+#[cfg(test)]
 mod decisions;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod journey;
 #[cfg(test)]
+mod kills;
+#[cfg(test)]
+mod live_rules;
+#[cfg(test)]
 mod llm;
 #[cfg(test)]
 mod more_pages;
 #[cfg(test)]
 mod pages;
+#[cfg(test)]
+mod races;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]
@@ -28,3 +36,5 @@ mod sign_in;
 mod start;
 #[cfg(test)]
 mod streams;
+#[cfg(test)]
+mod trail;

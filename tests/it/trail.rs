@@ -1,6 +1,6 @@
 //! If it cannot be recorded, it does not happen; and what was recorded cannot be changed unnoticed.
 
-use crate::counting::{ALLOWED, Counting};
+use crate::counting::{ALLOWED, Counting, IDLE};
 use crate::harness::server::{Ended, command};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection, SqliteConnection};
@@ -46,8 +46,7 @@ async fn f37_a_call_that_meets_a_locked_store_is_refused_and_not_run_later() {
     let house = Counting::start(ALLOWED, |setup| setup).await;
     let address = house.converse("add zero").await.path.clone();
     house.becomes(&address, "completed").await;
-    let page =
-        house.browser.until(&address, |page| page.has("button[aria-label='Send']:not([disabled])")).await;
+    let page = house.browser.until(&address, |page| page.has(IDLE)).await;
     let mut intruder = raw(&house).await;
     // The message itself must be stored before the lock is taken, else the page refuses it, which is right too.
     house.browser.submit(&page.form("form.composer").set("text", "hello")).await;

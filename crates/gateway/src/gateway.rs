@@ -384,6 +384,7 @@ fn unanswered(error: &InvokeError, read_only: bool) -> CallOutcome {
         |code| CallOutcome::Failed { code, sentence: sentence.clone(), output: None, flags: Vec::new() };
     match error {
         InvokeError::NotSent { .. } => failed(ReasonCode::UpstreamUnavailable),
+        InvokeError::Withdrawn { .. } => failed(ReasonCode::Withdrawn),
         InvokeError::Refused { .. } => failed(ReasonCode::ToolError),
         InvokeError::TimedOut { .. } if read_only => failed(ReasonCode::TimedOut),
         InvokeError::AnswerLost { .. } if read_only => failed(ReasonCode::UpstreamUnavailable),

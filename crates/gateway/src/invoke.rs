@@ -58,6 +58,12 @@ pub enum InvokeError {
         /// Why, safe to show.
         why: String,
     },
+    /// The caller cancelled before it was sent; it was certainly not run.
+    #[error("whoever asked for the call went away before it was sent to `{server}`")]
+    Withdrawn {
+        /// The server.
+        server: String,
+    },
     /// The server refused the request with a protocol error; the tool did not run.
     #[error("the server `{server}` refused the request: {why}")]
     Refused {

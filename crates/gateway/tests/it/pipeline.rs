@@ -92,6 +92,7 @@ async fn each_way_of_losing_an_answer_has_its_own_end() {
     for (script, name, state, reason) in [
         (Script::ToolError, "write", CallState::Failed, ReasonCode::ToolError),
         (Script::NotSent, "write", CallState::Failed, ReasonCode::UpstreamUnavailable),
+        (Script::Withdrawn, "write", CallState::Failed, ReasonCode::Withdrawn),
         (Script::AnswerLost, "write", CallState::Unknown, ReasonCode::OutcomeLost),
         (Script::TimedOut, "write", CallState::Unknown, ReasonCode::TimedOut),
         (Script::Panic, "write", CallState::Unknown, ReasonCode::OutcomeLost),

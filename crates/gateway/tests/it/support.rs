@@ -23,6 +23,7 @@ pub(crate) enum Script {
     Answer,
     ToolError,
     NotSent,
+    Withdrawn,
     AnswerLost,
     TimedOut,
     HangUntilCancelled,
@@ -70,7 +71,7 @@ impl Invoke for Pool {
     ) -> Result<ToolOutput, InvokeError> {
         let server = permit.call().tool().server().to_string();
         let script = *self.0.script.lock().unwrap();
-        if script != Script::NotSent {
+        if !matches!(script, Script::NotSent | Script::Withdrawn) {
             self.0.effects.fetch_add(1, Ordering::SeqCst);
         }
         self.0.running.notify_one();
@@ -82,6 +83,7 @@ impl Invoke for Pool {
             Script::Answer => Ok(output(format!("did {}", permit.call().arguments().canonical()), false)),
             Script::ToolError => Ok(output("no such file".to_owned(), true)),
             Script::NotSent => Err(InvokeError::NotSent { server, why: "connection refused".to_owned() }),
+            Script::Withdrawn => Err(InvokeError::Withdrawn { server }),
             Script::AnswerLost => Err(InvokeError::AnswerLost { server, why: "connection reset".to_owned() }),
             Script::TimedOut => Err(InvokeError::TimedOut { server, seconds: 30 }),
             Script::HangUntilCancelled => {

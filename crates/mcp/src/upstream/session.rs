@@ -30,6 +30,8 @@ enum Attempt {
     Refused(String),
     /// It certainly did not reach the tool.
     NotSent(String),
+    /// The caller cancelled before it was sent.
+    Withdrawn,
     /// The server does not know the session: proof that the call was not run.
     SessionUnknown,
     /// It was sent, and the answer is lost.
@@ -49,7 +51,7 @@ pub(crate) async fn call(
     let not_sent = |why: String| InvokeError::NotSent { server: name.clone(), why };
     let link = match cancel.run_until_cancelled(server.link(LINK_WAIT)).await {
         Some(link) => link.map_err(not_sent)?,
-        None => return Err(not_sent("the caller cancelled before the call was sent".to_owned())),
+        None => return Err(InvokeError::Withdrawn { server: name }),
     };
     let first = attempt(server, &link, &permit, cancel).await;
     let again = match &first {
@@ -106,7 +108,7 @@ async fn second(
     }
     match attempt(server, &link, permit, cancel).await {
         // What is known of the first sending is not undone by the second not leaving.
-        Attempt::NotSent(_) => None,
+        Attempt::NotSent(_) | Attempt::Withdrawn => None,
         second => Some(second),
     }
 }
@@ -131,7 +133,7 @@ async fn attempt(server: &Server, link: &Link, permit: &Permit, cancel: &Cancell
     let sending = link.peer.send_cancellable_request(request, PeerRequestOptions::no_options());
     let mut handle = tokio::select! {
         biased;
-        () = cancel.cancelled() => return not_sent_before_cancel(),
+        () = cancel.cancelled() => return Attempt::Withdrawn,
         sent = sending => match sent {
             Ok(handle) => handle,
             Err(_) => return Attempt::NotSent("the connection has ended".to_owned()),
@@ -148,7 +150,7 @@ async fn attempt(server: &Server, link: &Link, permit: &Permit, cancel: &Cancell
         },
         () = cancel.cancelled() => {
             if open.withdraw() {
-                return not_sent_before_cancel();
+                return Attempt::Withdrawn;
             }
             tell_cancelled(handle, "the caller cancelled").await;
             Attempt::Cancelled
@@ -187,10 +189,6 @@ impl Drop for OpenCall<'_> {
     fn drop(&mut self) {
         self.ledger.end(&self.id);
     }
-}
-
-fn not_sent_before_cancel() -> Attempt {
-    Attempt::NotSent("the caller cancelled before the call was sent".to_owned())
 }
 
 /// Tells the server, under the id that it knows the call by. Bounded, and a failure changes nothing.
@@ -259,6 +257,7 @@ fn conclude(server: &Server, last: Attempt) -> Result<ToolOutput, InvokeError> {
         Attempt::Answered(output) => return Ok(output),
         Attempt::Refused(why) => InvokeError::Refused { server: name, why },
         Attempt::NotSent(why) => InvokeError::NotSent { server: name, why },
+        Attempt::Withdrawn => InvokeError::Withdrawn { server: name },
         Attempt::SessionUnknown => {
             InvokeError::NotSent { server: name, why: "it does not know its own sessions".to_owned() }
         }
