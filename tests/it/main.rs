@@ -29,6 +29,8 @@ mod pages;
 #[cfg(test)]
 mod races;
 #[cfg(test)]
+mod real_servers;
+#[cfg(test)]
 mod rules;
 #[cfg(test)]
 mod sign_in;
