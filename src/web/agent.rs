@@ -60,10 +60,12 @@ pub(crate) async fn own(state: &WebState, user: &CurrentUser, id: &str) -> Resul
     found.filter(|conversation| conversation.owner == user.person).ok_or(WebError::NotFound)
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 struct Listing {
     q: Option<String>,
     after: Option<String>,
+    /// A new conversation is wanted: where there is room for one pane only, not the list.
+    new: Option<String>,
 }
 
 impl Listing {
@@ -87,8 +89,10 @@ async fn new_page(
     let frame = state.frame(&user, NavPlace::Agent, "New conversation", Region::Conversations).await?;
     let budget = state.policy().await?.and_then(|policy| conversation_budget(&policy.revision.document));
     let catalogue = state.catalogue.snapshot();
+    let untouched = listing.search().is_none() && listing.after.is_none();
     Ok(Page(NewPage {
         frame,
+        begin: listing.new.is_some() || (untouched && list.is_empty()),
         list,
         may_chat: user.may_decide(),
         models: view::models(state.agent.models()),
@@ -329,7 +333,7 @@ pub(crate) async fn list_fragments(
     user: &CurrentUser,
     current: Option<&ConversationId>,
 ) -> Result<Vec<Fragment>, WebError> {
-    let list = list(state, user, current, &Listing { q: None, after: None }).await?;
+    let list = list(state, user, current, &Listing::default()).await?;
     Ok(Fragment::new("convo-list", Swap::Inside, &list).into_iter().collect())
 }
 
@@ -475,7 +479,7 @@ mod tests {
 
     #[test]
     fn a_cursor_is_read_or_left_alone() {
-        let at = |after: &str| Listing { q: None, after: Some(after.to_owned()) }.cursor();
+        let at = |after: &str| Listing { after: Some(after.to_owned()), ..Listing::default() }.cursor();
         assert_eq!(at("12-a-b"), Some(ListedAfter { updated_ms: 12, id: "a-b".to_owned() }));
         assert_eq!(at("x-a"), None);
         assert_eq!(at(""), None);

@@ -27,6 +27,8 @@ pub(super) struct AgentPage {
 pub(super) struct NewPage {
     pub(super) frame: Frame,
     pub(super) list: ConversationList,
+    /// On a small screen the composer is shown, not the list.
+    pub(super) begin: bool,
     pub(super) may_chat: bool,
     pub(super) models: Vec<ModelOption>,
     pub(super) tools: usize,
@@ -258,6 +260,10 @@ impl ConversationList {
             }
         }
         Self { days, search, older }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.days.is_empty()
     }
 }
 
