@@ -208,18 +208,18 @@ pub(crate) fn lines<'a>(
     let mut lines: Vec<(u8, MatchLine)> = decision
         .considered
         .iter()
-        .map(|considered| line(decision, considered, rule(&considered.rule)))
+        .map(|considered| line(decision, considered, rule(considered.rule)))
         .collect();
     lines.sort_by_key(|(rank, _)| *rank);
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-fn line(decision: &Decision, considered: &Considered, rule: Option<&Rule>) -> (u8, MatchLine) {
+fn line(decision: &Decision, considered: Considered<'_>, rule: Option<&Rule>) -> (u8, MatchLine) {
     let why = because(considered.because, rule);
     let (rank, tone, icon, text) = match considered.verdict {
         Verdict::Matched(of) => {
             let (tone, icon, _) = effect(of);
-            if decision.deciding.contains(&considered.rule) {
+            if decision.deciding.contains(considered.rule) {
                 (0, tone, icon, format!("decides: {why}"))
             } else {
                 (1, tone, icon, format!("matched, outranked by a stricter rule: {why}"))

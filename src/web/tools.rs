@@ -204,7 +204,7 @@ fn fate(definition: &ToolDefinition, rules: &RuleSet) -> Option<Fate> {
     };
     let decision = evaluate(&context, rules);
     let (mut effect, mut by, mut depends) = (None::<Effect>, Vec::new(), Vec::new());
-    for considered in &decision.considered {
+    for considered in decision.considered.iter() {
         let open = matches!(
             considered.because,
             Because::Unevaluable { part: Part::Condition(_) | Part::Hours, .. } | Because::ConditionFalse(_)

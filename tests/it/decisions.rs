@@ -80,7 +80,7 @@ fn decide(
     };
     let context = given.context(rules).unwrap();
     let decision = evaluate(&context, rules);
-    for considered in &decision.considered {
+    for considered in decision.considered.iter() {
         if matches!(considered.verdict, Verdict::Matched(_)) {
             matched.insert(considered.rule.to_string());
         }

@@ -3,14 +3,13 @@
 
 use crate::call::{Caller, FrozenCall};
 use crate::catalogue::ToolDefinition;
-use crate::clock::Clocks;
 use crate::core::Core;
 use crate::outcome::{ReasonCode, Refusal};
 use crate::rule_book::{Book, BookError};
 use crate::store::{Expect, FactQuery, Ruling, StoreError, StoredFacts};
 use sluicegate_policy::{
     ConversationId, Decision, Effect, Labels, LocalTime, LocalTimes, Origin, PolicyContext, RateQuery, Tier,
-    Weekday, ZoneName, evaluate,
+    Timestamp, Weekday, ZoneName, evaluate,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -82,7 +81,7 @@ fn decide(
         counters: facts.counters,
         labels: Labels::default(),
         now: clocks.timestamp(),
-        local_times: local_times(&book.rules.zones(), &clocks),
+        local_times: local_times(&book.rules.zones(), clocks.timestamp()),
     };
     // The engine is total; should it ever fail all the same, the answer is no.
     let decision = catch_unwind(AssertUnwindSafe(|| evaluate(&context, &book.rules))).map_err(|_| {
@@ -131,8 +130,8 @@ fn rates(book: &Book, subject: &Subject) -> Vec<RateQuery> {
 
 /// The local time in each zone that a rule names. A zone that cannot be read is left out: conditions on it are then
 /// unevaluable, which never loosens.
-fn local_times<'a>(zones: impl IntoIterator<Item = &'a ZoneName>, clocks: &Clocks) -> LocalTimes {
-    let Ok(now) = jiff::Timestamp::from_millisecond(clocks.wall_ms) else { return LocalTimes::default() };
+pub fn local_times<'a>(zones: impl IntoIterator<Item = &'a ZoneName>, now: Timestamp) -> LocalTimes {
+    let Ok(now) = jiff::Timestamp::from_millisecond(now.0) else { return LocalTimes::default() };
     zones
         .into_iter()
         .filter_map(|zone| {
@@ -206,9 +205,9 @@ mod tests {
     #[test]
     fn local_time_follows_the_zone_and_an_unknown_zone_is_left_out() {
         // 2026-03-29T00:30Z: Berlin is about to skip from 02:00 to 03:00.
-        let clocks = Clocks { wall_ms: 1_774_744_200_000, boot_ms: 0, boot: "b".into() };
         let zone = |name: &str| ZoneName::new(name).unwrap();
-        let times = local_times(&[zone("Europe/Berlin"), zone("Nowhere/Land"), zone("UTC")], &clocks);
+        let zones = [zone("Europe/Berlin"), zone("Nowhere/Land"), zone("UTC")];
+        let times = local_times(&zones, Timestamp(1_774_744_200_000));
         let berlin = times.iter().find(|(z, _)| z.as_str() == "Europe/Berlin").unwrap().1;
         assert_eq!((berlin.weekday, berlin.minute_of_day), (Weekday::Sunday, 90));
         assert!(times.iter().all(|(z, _)| z.as_str() != "Nowhere/Land"));

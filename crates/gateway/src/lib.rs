@@ -45,6 +45,7 @@ pub use catalogue::{
     Catalogue, DefinitionError, Hints, ServerState, ServerStatus, ToolCatalogue, ToolDefinition,
 };
 pub use clock::{Clock, Clocks, ManualClock, Stamp, SystemClock};
+pub use facts::local_times;
 pub use gateway::{CallHandle, GatewaySettings, Permit, Running, ToolExecutionGateway};
 pub use invoke::{Attempts, Invoke, InvokeError, ToolOutput};
 pub use outcome::{CallAnswer, ReasonCode, Refusal};

@@ -117,12 +117,12 @@ impl Arguments {
     /// Asks an operator's typed question.
     #[must_use]
     pub fn ask(&self, question: &Question) -> Truth {
-        self.ask_remembering(question, &mut Readings::default())
+        question.ask(&self.0.object, &mut Readings::default())
     }
 
-    /// Asks one of many questions about the same arguments.
-    pub(crate) fn ask_remembering<'a>(&'a self, question: &Question, readings: &mut Readings<'a>) -> Truth {
-        question.ask(&self.0.object, readings)
+    /// The object, for the questions of a rule set.
+    pub(crate) fn object(&self) -> &Value {
+        &self.0.object
     }
 }
 

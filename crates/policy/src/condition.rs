@@ -1,5 +1,6 @@
 //! Typed conditions on arguments: path, operator, operand; and the three answers they can give.
 
+mod answers;
 mod host;
 mod number;
 mod path;
@@ -15,6 +16,7 @@ use serde_json::Value;
 
 use crate::context::words;
 
+pub(crate) use answers::{Answers, Collector, Questions};
 pub use question::Question;
 pub(crate) use readings::Readings;
 

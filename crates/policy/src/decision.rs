@@ -1,5 +1,6 @@
 //! What was decided, and why.
 
+mod considered;
 mod sentence;
 
 use alloc::collections::BTreeSet;
@@ -13,6 +14,9 @@ use crate::condition::Why;
 use crate::context::{Role, words};
 use crate::document::{Mode, RuleKind};
 use crate::names::{CallerId, RuleId, ServerName, ToolRef};
+
+pub(crate) use considered::Line;
+pub use considered::{Considerations, Considered};
 
 words! {
     /// What becomes of a call. The order is precedence: the greatest of all matching rules wins.
@@ -61,26 +65,13 @@ pub struct Decision {
     pub deciding: Vec<RuleId>,
     /// Every rule whose server and tool patterns fit the call, by id, and what became of it. Rules about other tools are
     /// not listed.
-    pub considered: Vec<Considered>,
+    pub considered: Considerations,
     /// The terms of the hold; present exactly if the effect is `require_approval`.
     pub hold: Option<Hold>,
     /// The rate_limit rules under whose limit this call ran or will run: to be checked again and counted when it runs.
     /// Empty if denied. A rule over its limit that only holds is not in it: a call that a person approved does not use
     /// up the share of calls that need nobody.
     pub reserve: Vec<RateQuery>,
-}
-
-/// One rule, considered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Considered {
-    /// Which.
-    pub rule: RuleId,
-    /// Of which kind.
-    pub kind: RuleKind,
-    /// What became of it.
-    pub verdict: Verdict,
-    /// Why.
-    pub because: Because,
 }
 
 /// What became of one rule.
@@ -197,7 +188,7 @@ impl RateSubject {
 
 impl Decision {
     /// The allow rules about this tool that did not apply, and why: what would have allowed the call.
-    pub fn would_allow(&self) -> impl Iterator<Item = &Considered> {
+    pub fn would_allow(&self) -> impl Iterator<Item = Considered<'_>> {
         self.considered
             .iter()
             .filter(|c| c.kind == RuleKind::AllowTool && !matches!(c.verdict, Verdict::Matched(_)))
@@ -206,7 +197,7 @@ impl Decision {
     /// The shadow rules that would have matched, and with what effect.
     pub fn shadowed(&self) -> impl Iterator<Item = (&RuleId, Effect)> {
         self.considered.iter().filter_map(|c| match c.verdict {
-            Verdict::Shadow(effect) => Some((&c.rule, effect)),
+            Verdict::Shadow(effect) => Some((c.rule, effect)),
             Verdict::Matched(_) | Verdict::NotMatched | Verdict::Disabled => None,
         })
     }

@@ -3,9 +3,11 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use crate::condition::{Readings, Truth, Why};
+use crate::condition::{Answers, Truth, Why};
 use crate::context::{PolicyContext, Role, Tier};
-use crate::decision::{Because, Considered, Decision, Effect, Hold, Part, RateQuery, Reason, Verdict};
+use crate::decision::{
+    Because, Considerations, Decision, Effect, Hold, Line, Part, RateQuery, Reason, Verdict,
+};
 use crate::document::{Mode, RuleKind};
 use crate::rules::{CompiledRule, Limiter, RuleSet};
 
@@ -17,27 +19,50 @@ use crate::rules::{CompiledRule, Limiter, RuleSet};
 /// the call. Shadow rules are judged and listed, and decide nothing.
 #[must_use]
 pub fn evaluate(context: &PolicyContext, rules: &RuleSet) -> Decision {
-    let mut considered = Vec::with_capacity(rules.at_most_about(&context.tool));
-    let mut matched: Vec<(&CompiledRule, Effect, Reason)> = Vec::new();
-    let mut judge = Judge { context, readings: Readings::default(), reserve: Vec::new() };
-    for rule in rules.about(&context.tool) {
+    let places = rules.places_about(&context.tool);
+    let mut lines = Vec::with_capacity(places.len());
+    let mut strongest = Strongest::default();
+    let answers = Answers::new(rules.questions(), context.arguments.object());
+    let mut judge = Judge { context, rules, answers, reserve: Vec::new() };
+    for (place, rule) in places.iter().filter_map(|place| Some((*place, rules.at(*place)?))) {
         let Judgement { verdict, because } = judge.judge(rule);
         if let Verdict::Matched(effect) = verdict {
-            matched.push((rule, effect, reason(rule, because)));
+            strongest.add(rule, effect, because);
         }
-        considered.push(Considered { rule: rule.id.clone(), kind: rule.kind, verdict, because });
+        lines.push(Line { place, kind: rule.kind, verdict, because });
     }
-    let strongest = matched.iter().map(|(_, effect, _)| *effect).max();
-    let effect = strongest.unwrap_or(Effect::Deny);
-    matched.retain(|(_, own, _)| *own == effect);
-    let reason = matched.iter().map(|(_, _, reason)| *reason).min().unwrap_or(Reason::NoRule);
+    let Strongest { effect, reason, rules: matched } = strongest;
+    let effect = effect.unwrap_or(Effect::Deny);
     let hold = match effect {
         Effect::RequireApproval => Some(hold(&matched, context.tier, rules)),
         Effect::Allow | Effect::Deny => None,
     };
     let reserve = if effect == Effect::Deny { Vec::new() } else { judge.reserve };
-    let deciding = matched.iter().map(|(rule, _, _)| rule.id.clone()).collect();
+    let deciding = matched.iter().map(|rule| rule.id.clone()).collect();
+    let reason = reason.unwrap_or(Reason::NoRule);
+    let considered = Considerations::new(rules.ids(), lines);
     Decision { effect, reason, deciding, considered, hold, reserve }
+}
+
+/// The matching rules of the strongest effect so far.
+#[derive(Default)]
+struct Strongest<'a> {
+    effect: Option<Effect>,
+    reason: Option<Reason>,
+    rules: Vec<&'a CompiledRule>,
+}
+
+impl<'a> Strongest<'a> {
+    fn add(&mut self, rule: &'a CompiledRule, effect: Effect, because: Because) {
+        if self.effect < Some(effect) {
+            *self = Self { effect: Some(effect), ..Self::default() };
+        }
+        if self.effect == Some(effect) {
+            let own = reason(rule, because);
+            self.reason = Some(self.reason.map_or(own, |reason| reason.min(own)));
+            self.rules.push(rule);
+        }
+    }
 }
 
 struct Judgement {
@@ -79,7 +104,8 @@ impl Finding {
 /// Judges the rules one by one against the facts of one call.
 struct Judge<'a> {
     context: &'a PolicyContext,
-    readings: Readings<'a>,
+    rules: &'a RuleSet,
+    answers: Answers<'a>,
     reserve: Vec<RateQuery>,
 }
 
@@ -135,8 +161,11 @@ impl Judge<'_> {
     /// Whether all conditions hold; explained by the first that is false, else by the first that is unevaluable.
     fn conditions(&mut self, rule: &CompiledRule) -> Finding {
         let mut all = Finding::SATISFIED;
-        for (place, question) in (0u16..).zip(&rule.when) {
-            let truth = self.context.arguments.ask_remembering(question, &mut self.readings);
+        for (place, question) in (0u16..).zip(self.rules.asked_by(rule)) {
+            let truth = self.answers.get(*question);
+            if truth == Truth::True {
+                continue;
+            }
             all = all.and(Finding::new(truth, Part::Condition(place), Because::ConditionFalse(place)));
             if all.truth == Truth::False {
                 break;
@@ -175,13 +204,13 @@ fn reason(rule: &CompiledRule, because: Because) -> Reason {
 }
 
 /// The terms of all holding rules together.
-fn hold(matched: &[(&CompiledRule, Effect, Reason)], tier: Tier, rules: &RuleSet) -> Hold {
+fn hold(matched: &[&CompiledRule], tier: Tier, rules: &RuleSet) -> Hold {
     let defaults = rules.defaults();
     let usual = match tier {
         Tier::High => defaults.timeout_s.min(defaults.high_tier_timeout_s),
         Tier::Safe | Tier::Moderate => defaults.timeout_s,
     };
-    let terms = || matched.iter().map(|(rule, _, _)| rule.hold);
+    let terms = || matched.iter().map(|rule| rule.hold);
     let mut roles: BTreeSet<Role> = terms().filter_map(|own| own.role).collect();
     if roles.is_empty() {
         roles.insert(Role::Approver);

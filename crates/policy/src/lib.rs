@@ -22,31 +22,38 @@
 extern crate alloc;
 
 mod arguments;
+mod backtest;
 mod condition;
 mod context;
 mod decision;
 mod document;
 mod evaluate;
+mod findings;
 mod names;
+mod probes;
 mod rule_test;
 mod rules;
 mod text_free;
 
 pub use arguments::{Arguments, ArgumentsError, MAX_ARGUMENTS_BYTES, MAX_ARGUMENTS_DEPTH, canonical_json};
+pub use backtest::{Change, Comparison, KnownCall, Outcome, compare};
 pub use condition::{Condition, ConditionError, Elements, Op, Question, Truth, Why};
 pub use context::{
     Counters, Label, Labels, LocalTime, LocalTimes, Origin, PolicyContext, Principal, Role, Tier, Timestamp,
     TokenUsage, Weekday,
 };
 pub use decision::{
-    Because, Considered, Decision, Effect, Hold, Part, RateQuery, RateSubject, Reason, Verdict,
+    Because, Considerations, Considered, Decision, Effect, Hold, Part, RateQuery, RateSubject, Reason,
+    Verdict,
 };
 pub use document::{
     ApprovalTerms, Choice, Hours, Limit, Match, Mode, OnViolation, OneOrMany, Per, PolicyDocument, Rule,
     RuleKind, Span, SpanError, TimeOfDay, TimeOfDayError, ToolMark,
 };
 pub use evaluate::evaluate;
+pub use findings::{Finding, FindingKind, Offered, findings};
 pub use names::{CallerId, ConversationId, IdError, RuleId, ServerName, ToolName, ToolRef, ZoneName};
+pub use probes::{MAX_PROBES, probes};
 pub use rule_test::{Given, Moment, RuleTest, TestFailure};
 pub use rules::{ApprovalDefaults, CompiledRule, Hints, RuleError, RuleSet, closest};
 pub use text_free::TextFree;

@@ -3,20 +3,25 @@
 mod compile;
 mod compiled;
 mod error;
+mod index;
 mod pattern;
 mod validate;
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::borrow::Cow;
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::condition::{Collector, Question, Questions};
 use crate::context::{Labels, Origin, Principal, Tier};
 use crate::decision::RateQuery;
-use crate::document::Mode;
+use crate::document::{Mode, ToolMark};
 use crate::names::{RuleId, ToolRef, ZoneName};
 
 pub use compiled::CompiledRule;
 pub(crate) use compiled::Limiter;
 pub use error::{RuleError, closest};
+use index::Index;
 pub(crate) use pattern::Names;
 
 /// Time limits for holds whose rule names none, in seconds.
@@ -42,22 +47,27 @@ pub struct Hints {
 pub struct RuleSet {
     /// By id.
     rules: Vec<CompiledRule>,
-    /// Places in `rules` of the rules that name servers and tools exactly, by tool, rising.
-    exact: BTreeMap<ToolRef, Vec<usize>>,
-    /// Places in `rules` of all others, rising.
-    open: Vec<usize>,
+    /// The conditions of all rules, rule by rule, as places in `questions`.
+    asks: Vec<u32>,
+    questions: Questions,
+    /// Their ids, for decisions to share.
+    ids: Arc<[RuleId]>,
+    index: Index,
     marks: Vec<Mark>,
     defaults: ApprovalDefaults,
+}
+
+/// A rule that was checked, with its conditions.
+struct Sound {
+    rule: CompiledRule,
+    questions: Vec<Question>,
 }
 
 /// A compiled tier line.
 #[derive(Debug, Clone)]
 struct Mark {
     names: Names,
-    tier: Tier,
-    read_only: bool,
-    idempotent: bool,
-    labels: Labels,
+    written: ToolMark,
 }
 
 impl Default for RuleSet {
@@ -68,16 +78,30 @@ impl Default for RuleSet {
 }
 
 impl RuleSet {
-    fn new(mut rules: Vec<CompiledRule>, marks: Vec<Mark>, defaults: ApprovalDefaults) -> Self {
-        rules.sort_by(|a, b| a.id.cmp(&b.id));
-        let (mut exact, mut open) = (BTreeMap::<ToolRef, Vec<usize>>::new(), Vec::new());
-        for (place, rule) in rules.iter().enumerate() {
-            match rule.names.exact() {
-                Some(tools) => tools.into_iter().for_each(|tool| exact.entry(tool).or_default().push(place)),
-                None => open.push(place),
+    fn new(mut sound: Vec<Sound>, marks: Vec<Mark>, defaults: ApprovalDefaults) -> Self {
+        sound.sort_by(|a, b| a.rule.id.cmp(&b.rule.id));
+        let (mut collector, mut asks, mut rules) = (Collector::default(), Vec::new(), Vec::new());
+        for Sound { mut rule, questions } in sound {
+            let first = place(&asks);
+            for (written, question) in rule.written.when.iter().zip(questions) {
+                asks.push(collector.place(written, question));
             }
+            rule.when = first..place(&asks);
+            rules.push(rule);
         }
-        Self { rules, exact, open, marks, defaults }
+        let ids = rules.iter().map(|rule| rule.id.clone()).collect();
+        let index = Index::of(&rules);
+        Self { rules, asks, questions: collector.finish(), ids, index, marks, defaults }
+    }
+
+    /// The conditions of a rule, as places in [`questions`](Self::questions).
+    pub(crate) fn asked_by(&self, rule: &CompiledRule) -> &[u32] {
+        let place = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
+        self.asks.get(place(rule.when.start)..place(rule.when.end)).unwrap_or(&[])
+    }
+
+    pub(crate) fn questions(&self) -> &Questions {
+        &self.questions
     }
 
     /// The rules, by id.
@@ -93,23 +117,28 @@ impl RuleSet {
     }
 
     /// The rules whose server and tool patterns fit, by id; switched-off and shadow rules too.
-    pub fn about<'a>(&'a self, tool: &'a ToolRef) -> impl Iterator<Item = &'a CompiledRule> {
-        // The index names whole pairs, so what it lists fits; the others are tried.
-        let named = self.exact.get(tool).map_or(&[][..], Vec::as_slice).iter();
-        let mut named = named.filter_map(|&place| Some((place, self.rules.get(place)?))).peekable();
-        let open = self.open.iter().filter_map(|&place| Some((place, self.rules.get(place)?)));
-        let mut open = open.filter(move |(_, rule)| rule.names.fit(tool)).peekable();
-        core::iter::from_fn(move || match (named.peek(), open.peek()) {
-            (Some((n, _)), Some((o, _))) if n < o => named.next(),
-            (Some(_), None) => named.next(),
-            _ => open.next(),
-        })
-        .map(|(_, rule)| rule)
+    pub fn about(&self, tool: &ToolRef) -> impl Iterator<Item = &CompiledRule> {
+        let places = self.index.about(tool).into_owned();
+        places.into_iter().filter_map(|place| self.at(place))
     }
 
-    /// No more rules than this are about the tool.
-    pub(crate) fn at_most_about(&self, tool: &ToolRef) -> usize {
-        self.exact.get(tool).map_or(0, Vec::len) + self.open.len()
+    /// The same, by place.
+    pub(crate) fn places_about(&self, tool: &ToolRef) -> Cow<'_, [u32]> {
+        self.index.about(tool)
+    }
+
+    pub(crate) fn at(&self, place: u32) -> Option<&CompiledRule> {
+        self.rules.get(usize::try_from(place).ok()?)
+    }
+
+    /// The ids of all rules, by place.
+    pub(crate) fn ids(&self) -> Arc<[RuleId]> {
+        Arc::clone(&self.ids)
+    }
+
+    /// The tier lines as written.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &ToolMark> {
+        self.marks.iter().map(|mark| &mark.written)
     }
 
     fn marks_of<'a>(&'a self, tool: &'a ToolRef) -> impl Iterator<Item = &'a Mark> {
@@ -120,7 +149,7 @@ impl RuleSet {
     /// `destructiveHint: true` to high, `readOnlyHint: false` to at least moderate. Hints never lower it.
     #[must_use]
     pub fn tier(&self, tool: &ToolRef, hints: Hints) -> Tier {
-        let mapped = self.marks_of(tool).map(|mark| mark.tier).max().unwrap_or(Tier::High);
+        let mapped = self.marks_of(tool).map(|mark| mark.written.tier).max().unwrap_or(Tier::High);
         match hints {
             Hints { destructive: Some(true), .. } => Tier::High,
             Hints { read_only: Some(false), .. } => mapped.max(Tier::Moderate),
@@ -128,24 +157,30 @@ impl RuleSet {
         }
     }
 
+    /// Whether a tier line names the tool.
+    #[must_use]
+    pub fn is_listed(&self, tool: &ToolRef) -> bool {
+        self.marks_of(tool).next().is_some()
+    }
+
     /// Whether the operator marked the tool as read-only. A server's own hint does not count.
     #[must_use]
     pub fn is_read_only(&self, tool: &ToolRef) -> bool {
         let mut lines = self.marks_of(tool).peekable();
-        lines.peek().is_some() && lines.all(|mark| mark.read_only)
+        lines.peek().is_some() && lines.all(|mark| mark.written.read_only)
     }
 
     /// Whether the operator marked the tool as idempotent.
     #[must_use]
     pub fn is_idempotent(&self, tool: &ToolRef) -> bool {
         let mut lines = self.marks_of(tool).peekable();
-        lines.peek().is_some() && lines.all(|mark| mark.idempotent)
+        lines.peek().is_some() && lines.all(|mark| mark.written.idempotent)
     }
 
     /// What using the tool says about a conversation from then on.
     #[must_use]
     pub fn marks(&self, tool: &ToolRef) -> Labels {
-        self.marks_of(tool).flat_map(|mark| mark.labels.iter().copied()).collect()
+        self.marks_of(tool).flat_map(|mark| mark.written.marks.iter().copied()).collect()
     }
 
     /// Every time zone that a rule names, once each: the context must hold the local time of each that exists.
@@ -182,4 +217,9 @@ impl RuleSet {
     pub fn defaults(&self) -> ApprovalDefaults {
         self.defaults
     }
+}
+
+/// The place that the next element will have.
+fn place<T>(list: &[T]) -> u32 {
+    u32::try_from(list.len()).unwrap_or(u32::MAX)
 }

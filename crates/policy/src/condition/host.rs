@@ -5,8 +5,10 @@
 //! the scheme, empty labels. Schemes whose hosts have one agreed form are judged: http, https, ws, wss, ftp.
 //!
 //! The rest is brought into one form by the `url` crate and here: lower case, IDNA, numeric addresses in any notation
-//! (`0x7f.1`, `2130706433`) as four numbers, IPv4 in IPv6 (`::ffff:127.0.0.1`) as IPv4, one trailing dot dropped.
+//! (`0x7f.1`, `2130706433`) as four numbers, IPv4 in IPv6 (`::ffff:127.0.0.1`, `::127.0.0.1`, `64:ff9b::7f00:1`) as IPv4,
+//! one trailing dot dropped.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -15,7 +17,7 @@ use url::Url;
 /// A host in its one form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Host {
-    Name(String),
+    Name(Box<str>),
     V4(Ipv4Addr),
     V6(Ipv6Addr),
 }
@@ -66,16 +68,28 @@ impl Host {
     }
 
     fn v6(address: Ipv6Addr) -> Self {
-        address.to_ipv4_mapped().map_or(Self::V6(address), Self::V4)
+        embedded(address).map_or(Self::V6(address), Self::V4)
     }
 
     /// Whether the other host is this one or a name below it. An address is within itself alone.
     pub(super) fn contains(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Name(above), Self::Name(name)) => {
-                name.strip_suffix(above.as_str()).is_some_and(|left| left.is_empty() || left.ends_with('.'))
+                name.strip_suffix(&**above).is_some_and(|left| left.is_empty() || left.ends_with('.'))
             }
             (Self::Name(_) | Self::V4(_) | Self::V6(_), _) => self == other,
         }
     }
+}
+
+/// The IPv4 address that an IPv6 one stands for: mapped, compatible (not `::` and `::1`), or behind the well-known prefix
+/// of translators.
+fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    match address.segments() {
+        [0, 0, 0, 0, 0, 0xffff, _, _] | [0x64, 0xff9b, 0, 0, 0, 0, _, _] => {}
+        [0, 0, 0, 0, 0, 0, high, _] if high != 0 => {}
+        _ => return None,
+    }
+    let [.., a, b, c, d] = address.octets();
+    Some(Ipv4Addr::new(a, b, c, d))
 }

@@ -27,24 +27,70 @@ const MAX_MATCH_WORK: usize = 4 * 1024 * MAX_ARGUMENTS_BYTES;
 /// A checked [`Condition`], ready for [`Arguments::ask`](crate::Arguments::ask).
 #[derive(Debug, Clone)]
 pub struct Question {
-    keys: Vec<Box<str>>,
+    keys: Box<[Box<str>]>,
     test: Test,
     elements: Elements,
 }
 
+/// What an argument path leads to.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Found<'a> {
+    /// This value, which may be a list.
+    Value(&'a Value),
+    /// A list on the way: its elements are asked one by one.
+    Elements,
+    /// Nothing: a key is not there.
+    Missing,
+    /// Nothing that has keys.
+    Not(Why),
+}
+
+impl<'a> Found<'a> {
+    pub(super) fn at(object: &'a Value, keys: &[Box<str>]) -> Self {
+        let mut value = object;
+        for key in keys {
+            value = match value {
+                Value::Object(map) => match map.get(&**key) {
+                    Some(inner) => inner,
+                    None => return Self::Missing,
+                },
+                Value::Array(_) => return Self::Elements,
+                Value::Null => return Self::Not(Why::Null),
+                Value::Bool(_) | Value::Number(_) | Value::String(_) => return Self::Not(Why::WrongType),
+            };
+        }
+        Self::Value(value)
+    }
+}
+
 #[derive(Debug, Clone)]
 enum Test {
-    Equals(Scalar),
+    Equals(Box<Scalar>),
     OneOf(Vec<Scalar>),
     StartsWith(Box<str>),
     Matches { regex: Box<Regex>, max_bytes: usize },
     Length { min: u64, max: u64 },
-    Range { min: Option<Num>, max: Option<Num> },
+    Range(Box<Range>),
     Present,
     Absent,
     PathWithin(Directory),
     HostIs(Host),
     HostWithin(Host),
+}
+
+/// Both ends included.
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    min: Option<Num>,
+    max: Option<Num>,
+}
+
+impl Range {
+    fn holds(self, number: Num) -> bool {
+        let above = self.min.is_none_or(|min| number.cmp(min) != Ordering::Less);
+        let below = self.max.is_none_or(|max| number.cmp(max) != Ordering::Greater);
+        above && below
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -60,7 +106,7 @@ impl Question {
             .map_err(|message| ConditionError { field: "argument", message: message.into() })?;
         let test = Test::new(condition.op, condition.value.as_ref())
             .map_err(|message| ConditionError { field: "value", message })?;
-        Ok(Self { keys, test, elements: condition.elements })
+        Ok(Self { keys: keys.into(), test, elements: condition.elements })
     }
 
     /// The first key of the argument path: which of the call's arguments the question looks at.
@@ -69,9 +115,33 @@ impl Question {
         self.keys.first().map_or("", |key| key)
     }
 
+    /// The keys of its argument path.
+    pub(crate) fn path(&self) -> Vec<String> {
+        self.keys.iter().map(|key| key.to_string()).collect()
+    }
+
+    pub(super) fn keys(&self) -> &[Box<str>] {
+        &self.keys
+    }
+
     /// Asks an object; `readings` remembers what was read.
     pub(crate) fn ask<'a>(&self, object: &'a Value, readings: &mut Readings<'a>) -> Truth {
-        self.walk(object, &self.keys, readings)
+        self.answer(Found::at(object, &self.keys), object, readings)
+    }
+
+    /// Asks what its path leads to in the object.
+    pub(super) fn answer<'a>(
+        &self,
+        found: Found<'a>,
+        object: &'a Value,
+        readings: &mut Readings<'a>,
+    ) -> Truth {
+        match found {
+            Found::Value(value) => self.judge(value, readings),
+            Found::Elements => self.walk(object, &self.keys, readings),
+            Found::Missing => self.missing(),
+            Found::Not(why) => Truth::Unevaluable(why),
+        }
     }
 
     fn walk<'a>(&self, value: &'a Value, keys: &[Box<str>], readings: &mut Readings<'a>) -> Truth {
@@ -81,7 +151,9 @@ impl Question {
                 Some(inner) => self.walk(inner, rest, readings),
                 None => self.missing(),
             },
-            Value::Array(items) => self.gather(items, |item| self.walk(item, keys, readings)),
+            Value::Array(items) => {
+                self.gather(items, readings, |item, readings| self.walk(item, keys, readings))
+            }
             Value::Null => Truth::Unevaluable(Why::Null),
             Value::Bool(_) | Value::Number(_) | Value::String(_) => Truth::Unevaluable(Why::WrongType),
         }
@@ -101,15 +173,25 @@ impl Question {
             (Test::Present, _) => Truth::True,
             (Test::Absent, _) => Truth::False,
             (Test::Length { min, max }, Value::Array(items)) => within(items.len(), *min, *max).into(),
-            (_, Value::Array(items)) => self.gather(items, |item| self.judge(item, readings)),
+            (_, Value::Array(items)) => {
+                self.gather(items, readings, |item, readings| self.judge(item, readings))
+            }
             (test, _) => test.judge(value, readings),
         }
     }
 
-    fn gather<'a>(&self, items: &'a [Value], mut ask: impl FnMut(&'a Value) -> Truth) -> Truth {
+    fn gather<'a>(
+        &self,
+        items: &'a [Value],
+        readings: &mut Readings<'a>,
+        ask: impl Fn(&'a Value, &mut Readings<'a>) -> Truth,
+    ) -> Truth {
         let (mut holds, mut fails, mut unevaluable) = (false, false, None);
         for item in items {
-            match ask(item) {
+            if !readings.afford_element() {
+                return Truth::Unevaluable(Why::TooLong);
+            }
+            match ask(item, readings) {
                 Truth::True => holds = true,
                 Truth::False => fails = true,
                 Truth::Unevaluable(why) => unevaluable = unevaluable.or(Some(why)),
@@ -132,7 +214,7 @@ impl Test {
                 None => Ok(if op == Op::Present { Self::Present } else { Self::Absent }),
                 Some(_) => Err(format!("`{op}` takes no value")),
             },
-            Op::Equals => Scalar::new(value).map(Self::Equals),
+            Op::Equals => Scalar::new(value).map(|scalar| Self::Equals(Box::new(scalar))),
             Op::OneOf => match value {
                 Some(Value::Array(items)) if !items.is_empty() => items
                     .iter()
@@ -170,7 +252,7 @@ impl Test {
                 if min.zip(max).is_some_and(|(min, max)| min.cmp(max) == Ordering::Greater) {
                     return Err("`min` is greater than `max`".into());
                 }
-                Ok(Self::Range { min, max })
+                Ok(Self::Range(Box::new(Range { min, max })))
             }
             Op::PathWithin => Directory::new(text(op, value)?).map(Self::PathWithin).ok_or_else(|| {
                 "`path_within` takes a path of plain components, such as `.`, `docs/drafts` or `/srv/files`".into()
@@ -197,20 +279,15 @@ impl Test {
             }
             (Self::StartsWith(prefix), Value::String(text)) => text.starts_with(&**prefix).into(),
             (Self::Matches { regex, max_bytes }, Value::String(text)) => {
-                if text.len() > *max_bytes {
+                if text.len() > *max_bytes || !readings.afford_match(text.len()) {
                     return Truth::Unevaluable(Why::TooLong);
                 }
                 regex.is_match(text.as_str()).into()
             }
             (Self::Length { min, max }, Value::String(text)) => has_length(text, *min, *max).into(),
-            (Self::Range { min, max }, Value::Number(number)) => match Num::new(number) {
-                None => Truth::Unevaluable(Why::Unparseable),
-                Some(number) => {
-                    let above = min.is_none_or(|min| number.cmp(min) != Ordering::Less);
-                    let below = max.is_none_or(|max| number.cmp(max) != Ordering::Greater);
-                    (above && below).into()
-                }
-            },
+            (Self::Range(range), Value::Number(number)) => {
+                judged(Num::new(number).map(|number| range.holds(number)))
+            }
             (Self::PathWithin(directory), Value::String(path)) => {
                 judged(readings.path(path, |path| directory.contains(path)))
             }

@@ -1,15 +1,22 @@
-//! Texts of one call as they were read, so that each is read once however many rules ask for it.
+//! Texts of one call as they were read, so that each is read once however many rules ask for it; and how much work a call
+//! may still make.
 
 use alloc::vec::Vec;
 
 use super::host::Host;
 use super::path::Plain;
 
+/// A call may make as much work as it takes to judge four million elements of lists, or to match 64 MiB of texts against
+/// patterns. What it asks beyond that is unevaluable: a long list or text, times many rules, does not stop the gate.
+const MAX_WORK: usize = 64 * 1024 * 1024;
+const WORK_OF_ELEMENT: usize = 16;
+
 /// What was read so far.
 #[derive(Debug, Default)]
 pub(crate) struct Readings<'a> {
     hosts: Read<'a, Host>,
     paths: Read<'a, Plain<'a>>,
+    work: usize,
 }
 
 impl<'a> Readings<'a> {
@@ -25,6 +32,21 @@ impl<'a> Readings<'a> {
         judge: impl FnOnce(&Plain<'a>) -> Option<bool>,
     ) -> Option<bool> {
         self.paths.judge(path, Plain::new, judge)
+    }
+
+    /// Whether an element of a list may still be judged.
+    pub(super) fn afford_element(&mut self) -> bool {
+        self.afford(WORK_OF_ELEMENT)
+    }
+
+    /// Whether a text of so many bytes may still be matched against a pattern.
+    pub(super) fn afford_match(&mut self, bytes: usize) -> bool {
+        self.afford(bytes)
+    }
+
+    fn afford(&mut self, work: usize) -> bool {
+        self.work = self.work.saturating_add(work);
+        self.work <= MAX_WORK
     }
 }
 

@@ -19,8 +19,8 @@ impl Decision {
             Effect::Deny => "denied",
         };
         // The rule that gave the reason speaks, not merely the first by name.
-        let speaker = self.considered.iter().find(|c| self.deciding.contains(&c.rule) && self.speaks(c));
-        let id = speaker.map_or(first, |c| &c.rule);
+        let speaker = self.considered.iter().find(|c| self.deciding.contains(c.rule) && self.speaks(c));
+        let id = speaker.map_or(first, |c| c.rule);
         let others = match self.deciding.len() {
             0 | 1 => String::new(),
             2 => " and one other".to_string(),
@@ -41,7 +41,7 @@ impl Decision {
         format!("{verb} by rule `{id}`{others}{detail}")
     }
 
-    fn speaks(&self, considered: &Considered) -> bool {
+    fn speaks(&self, considered: &Considered<'_>) -> bool {
         match self.reason {
             Reason::Rule => {
                 !matches!(considered.because, Because::Unevaluable { .. })
@@ -62,7 +62,7 @@ impl Decision {
     fn no_rule(&self, rules: &RuleSet) -> String {
         match self.would_allow().next() {
             Some(missed) => {
-                let written = rules.rule(&missed.rule).map(crate::CompiledRule::written);
+                let written = rules.rule(missed.rule).map(crate::CompiledRule::written);
                 let why = explain(missed.because, written);
                 format!("denied: no rule allows this call; rule `{}` does not apply: {why}", missed.rule)
             }

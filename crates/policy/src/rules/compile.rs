@@ -5,11 +5,11 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::compiled::{CompiledRule, HoldTerms};
+use super::compiled::{CompiledRule, HoldTerms, Words};
 use super::pattern::Names;
 use super::validate::{self, Faults};
-use super::{ApprovalDefaults, Mark, RuleError, RuleSet};
-use crate::context::Label;
+use super::{ApprovalDefaults, Mark, RuleError, RuleSet, Sound};
+use crate::context::{Label, Origin, Role, Tier};
 use crate::decision::Effect;
 use crate::document::{OnViolation, PolicyDocument, Rule, RuleKind, ToolMark};
 
@@ -53,13 +53,7 @@ fn mark(faults: &mut Faults, n: usize, line: &ToolMark) -> Option<Mark> {
     if line.marks.contains(&Label::Anomalous) {
         faults.add(&format!("tiers[{n}].marks"), "`anomalous` is for the anomaly detector alone: remove it");
     }
-    Some(Mark {
-        names: Names { servers: servers?, tools: tools? },
-        tier: line.tier,
-        read_only: line.read_only,
-        idempotent: line.idempotent,
-        labels: line.marks.clone(),
-    })
+    Some(Mark { names: Names { servers: servers?, tools: tools? }, written: line.clone() })
 }
 
 /// Two lines for one and the same name are a mistake: one of them does not say what the operator thinks.
@@ -76,7 +70,7 @@ fn twice_marked(faults: &mut Faults, lines: &[ToolMark]) {
     }
 }
 
-fn compile_rule(faults: &mut Faults, rule: &Rule) -> Option<CompiledRule> {
+fn compile_rule(faults: &mut Faults, rule: &Rule) -> Option<Sound> {
     validate::fields(faults, rule);
     let selects = &rule.selects;
     let servers = validate::servers(faults, "match.server", selects.server.as_ref());
@@ -92,23 +86,29 @@ fn compile_rule(faults: &mut Faults, rule: &Rule) -> Option<CompiledRule> {
     };
     let hold = validate::terms(faults, rule);
     let limiter = validate::limiter(faults, rule);
-    Some(CompiledRule {
+    let compiled = CompiledRule {
         id: rule.id.clone(),
         kind: rule.kind,
         enabled: rule.enabled,
         mode: rule.mode,
-        names: Names { servers: servers?, tools: tools? },
-        tiers: tiers?,
-        callers: callers?,
-        roles: roles?,
-        origins: origins?,
-        when: when?,
-        window: window?,
         effect: effect(rule),
+        tiers: words(tiers?, Tier::ALL, |tier| tier as u8),
+        roles: words(roles?, Role::ALL, |role| role as u8),
+        origins: words(origins?, Origin::ALL, |origin| origin as u8),
+        when: 0..0,
+        callers: callers?.map(Vec::into_boxed_slice),
+        window: window?,
         hold: hold.unwrap_or(HoldTerms { timeout_s: None, role: None, approvers: 1 }),
         limiter: limiter?,
+        names: Box::new(Names { servers: servers?, tools: tools? }),
         written: Box::new(rule.clone()),
-    })
+    };
+    Some(Sound { rule: compiled, questions: when? })
+}
+
+/// The chosen words; all of them where nothing was chosen.
+fn words<T: Copy>(chosen: Option<Vec<T>>, all: &[T], place: impl Fn(T) -> u8) -> Words {
+    Words::of(chosen.as_deref().unwrap_or(all).iter().map(|word| place(*word)))
 }
 
 fn effect(rule: &Rule) -> Effect {

@@ -2,9 +2,10 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 
-use super::pattern::{Names, Pattern, any_fits};
-use crate::condition::{Question, Truth, Why};
+use super::pattern::{Names, Pattern, any_fits, covers_all};
+use crate::condition::{Truth, Why};
 use crate::context::{LocalTimes, Origin, Principal, Role, Tier, Weekday};
 use crate::decision::{Because, Effect, RateQuery, RateSubject};
 use crate::document::{Mode, Rule, RuleKind};
@@ -17,18 +18,42 @@ pub struct CompiledRule {
     pub(crate) kind: RuleKind,
     pub(crate) enabled: bool,
     pub(crate) mode: Mode,
-    pub(super) names: Names,
-    pub(super) tiers: Option<Vec<Tier>>,
-    pub(super) callers: Option<Vec<Pattern>>,
-    pub(super) roles: Option<Vec<Role>>,
-    pub(super) origins: Option<Vec<Origin>>,
-    pub(crate) when: Vec<Question>,
-    pub(crate) window: Option<Box<Window>>,
     /// What a match of the rule does.
     pub(crate) effect: Effect,
+    pub(super) tiers: Words,
+    pub(super) roles: Words,
+    pub(super) origins: Words,
+    /// Where its conditions stand in the rule set's list.
+    pub(crate) when: Range<u32>,
+    pub(super) callers: Option<Box<[Pattern]>>,
+    pub(crate) window: Option<Box<Window>>,
     pub(crate) hold: HoldTerms,
     pub(crate) limiter: Option<Limiter>,
+    pub(super) names: Box<Names>,
     pub(super) written: Box<Rule>,
+}
+
+/// A set of words of a small closed list, by their places in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Words(u8);
+
+impl Words {
+    pub(super) fn of(places: impl IntoIterator<Item = u8>) -> Self {
+        Self(places.into_iter().fold(0, |bits, place| bits | Self::bit(place)))
+    }
+
+    fn has(self, place: u8) -> bool {
+        self.0 & Self::bit(place) != 0
+    }
+
+    /// Whether all words of the other set are in this one.
+    fn covers(self, other: Self) -> bool {
+        other.0 & !self.0 == 0
+    }
+
+    fn bit(place: u8) -> u8 {
+        1u8.checked_shl(place.into()).unwrap_or(0)
+    }
 }
 
 /// The rule's own terms of a hold.
@@ -121,6 +146,35 @@ impl CompiledRule {
         any_fits(self.names.servers.as_deref(), server.as_str())
     }
 
+    /// Whether it is about calls of that tier.
+    #[must_use]
+    pub fn is_for_tier(&self, tier: Tier) -> bool {
+        self.tiers.has(tier as u8)
+    }
+
+    /// Whether each call that the other rule selects is one that this rule selects.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        covers_all(self.names.servers.as_deref(), other.names.servers.as_deref())
+            && covers_all(self.names.tools.as_deref(), other.names.tools.as_deref())
+            && covers_all(self.callers.as_deref(), other.callers.as_deref())
+            && self.tiers.covers(other.tiers)
+            && self.roles.covers(other.roles)
+            && self.origins.covers(other.origins)
+    }
+
+    /// Whether it is about every tool there can be.
+    pub(crate) fn names_every_tool(&self) -> bool {
+        covers_all(self.names.servers.as_deref(), None) && covers_all(self.names.tools.as_deref(), None)
+    }
+
+    /// Whether its roles never ask from its origins: people ask from the chat, keys through MCP.
+    pub(crate) fn selects_nobody(&self) -> bool {
+        let people =
+            [Role::Viewer, Role::Approver, Role::Admin].iter().any(|role| self.roles.has(*role as u8));
+        let client = self.roles.has(Role::Client as u8);
+        !(people && self.origins.has(Origin::Chat as u8) || client && self.origins.has(Origin::Mcp as u8))
+    }
+
     /// Whether its patterns for callers fit.
     fn is_for(&self, caller: &CallerId) -> bool {
         any_fits(self.callers.as_deref(), caller.as_str())
@@ -128,13 +182,13 @@ impl CompiledRule {
 
     /// Whether the rule is about calls like this one, beyond server and tool.
     pub(crate) fn selects(&self, tier: Tier, principal: &Principal, origin: Origin) -> Result<(), Because> {
-        if !self.tiers.as_ref().is_none_or(|tiers| tiers.contains(&tier)) {
+        if !self.tiers.has(tier as u8) {
             Err(Because::Tier)
         } else if !self.is_for(&principal.caller) {
             Err(Because::Caller)
-        } else if !self.roles.as_ref().is_none_or(|roles| roles.contains(&principal.role)) {
+        } else if !self.roles.has(principal.role as u8) {
             Err(Because::Role)
-        } else if !self.origins.as_ref().is_none_or(|origins| origins.contains(&origin)) {
+        } else if !self.origins.has(origin as u8) {
             Err(Because::Origin)
         } else {
             Ok(())

@@ -1,12 +1,13 @@
 //! Name patterns: `*` for any run of characters, everything else itself, the whole name, case-sensitive.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::names::{ServerName, ToolName, ToolRef};
 
 /// One pattern. Matching takes time linear in the name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pattern {
     Any,
     Exact(Box<str>),
@@ -49,13 +50,42 @@ impl Pattern {
     }
 }
 
+impl Pattern {
+    /// Whether every name that the other fits is one that this fits.
+    fn covers(&self, other: &Self) -> bool {
+        match other {
+            Self::Any => *self == Self::Any,
+            Self::Exact(name) => self.fits(name),
+            // No name that could be written in a pattern holds a star, so only a star of this one takes in one of the
+            // other, and then it takes in whatever stands for it.
+            Self::Stars { first, middle, last } => {
+                let mut written = String::from(&**first);
+                for part in middle {
+                    written.push('*');
+                    written.push_str(part);
+                }
+                written.push('*');
+                written.push_str(last);
+                self.fits(&written)
+            }
+        }
+    }
+}
+
+/// Whether each name that fits one of the others fits one of these; no list means all names.
+pub(super) fn covers_all(patterns: Option<&[Pattern]>, others: Option<&[Pattern]>) -> bool {
+    let any = [Pattern::Any];
+    let others = others.unwrap_or(&any);
+    patterns.is_none_or(|patterns| others.iter().all(|other| patterns.iter().any(|own| own.covers(other))))
+}
+
 /// Whether one of the patterns fits; no list means all names.
 pub(super) fn any_fits(patterns: Option<&[Pattern]>, name: &str) -> bool {
     patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.fits(name)))
 }
 
 /// Which tools a rule or tier line is about.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Names {
     pub(super) servers: Option<Vec<Pattern>>,
     pub(super) tools: Option<Vec<Pattern>>,
@@ -91,6 +121,25 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pattern_covers_what_fits_no_name_beyond_it() {
+        for (own, other, expected) in [
+            ("*", "a*b", true),
+            ("*", "*", true),
+            ("a*", "*", false),
+            ("read_*", "read_file", true),
+            ("read_*", "read_f*", true),
+            ("read_f*", "read_*", false),
+            ("*e", "a*e", true),
+            ("a*c", "a*b*c", true),
+            ("a*b*c", "a*c", false),
+            ("a", "a*", false),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(Pattern::new(own).covers(&Pattern::new(other)), expected, "{own} covers {other}");
+        }
+    }
 
     #[test]
     fn stars_match_whole_names_only() {

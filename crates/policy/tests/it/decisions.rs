@@ -52,7 +52,7 @@ fn the_high_tier_time_is_never_the_longer_one() {
 
 fn considered(written: Value, context: &PolicyContext) -> Vec<(String, Verdict, Because)> {
     let decision = evaluate(context, &rules(written));
-    decision.considered.into_iter().map(|c| (c.rule.to_string(), c.verdict, c.because)).collect()
+    decision.considered.iter().map(|c| (c.rule.to_string(), c.verdict, c.because)).collect()
 }
 
 #[test]

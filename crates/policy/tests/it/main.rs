@@ -3,9 +3,12 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 mod arguments;
+mod bounds;
+mod comparison;
 mod conditions;
 mod decisions;
 mod documents;
+mod findings;
 mod fixtures;
 mod hosts;
 mod kinds;

@@ -4,7 +4,7 @@ use crate::fixtures::{DEFAULTS, call_of, outcome};
 use serde_json::{Value, json};
 use sluicegate_policy::{Hints, PolicyContext, PolicyDocument, RuleSet, TokenUsage, evaluate};
 
-fn seed() -> PolicyDocument {
+pub(crate) fn shipped() -> PolicyDocument {
     let line = |server: &str, tools: Value, tier: &str, read_only: bool| json!({ "server": server, "tool": tools, "tier": tier, "read_only": read_only });
     let within = json!({ "argument": "path", "op": "path_within", "value": "." });
     let about = |server: &str, tools: Value| json!({ "server": server, "tool": tools });
@@ -52,7 +52,7 @@ fn decided(
 
 #[test]
 fn the_seed_decides_as_documented() {
-    let rules = seed().compile(DEFAULTS).unwrap();
+    let rules = shipped().compile(DEFAULTS).unwrap();
     let write = |path: &str, content: usize| json!({ "path": path, "content": "x".repeat(content) });
     let shape = "deny/rule by files-write-shape";
     for (server, name, arguments, expected, timeout) in [
