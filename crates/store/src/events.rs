@@ -4,6 +4,7 @@
 //! guessed after its payload was erased.
 
 use crate::codec;
+use crate::policies::PolicyRemarks;
 use serde_json::{Map, Value};
 use sluicegate_gateway::audit::{AuditEvent, EventKind};
 use sluicegate_gateway::{
@@ -238,6 +239,7 @@ pub(crate) struct PolicyChange<'a> {
     pub(crate) source: &'a str,
     pub(crate) author: &'a str,
     pub(crate) reason: &'a str,
+    pub(crate) remarks: &'a PolicyRemarks,
 }
 
 pub(crate) fn policy_changed(change: &PolicyChange<'_>) -> AuditEvent {
@@ -250,6 +252,8 @@ pub(crate) fn policy_changed(change: &PolicyChange<'_>) -> AuditEvent {
         .fact("changed", words(&change.difference.changed))
         .fact("tiers_changed", change.difference.tiers_changed)
         .fact("tests_changed", change.difference.tests_changed)
+        .fact("loosens", change.remarks.looser > 0)
+        .fact("overridden_tests", words(&change.remarks.overridden))
         .payload("note", change.reason);
     maybe(event, "previous", change.previous)
 }

@@ -6,6 +6,7 @@ use crate::events::{self, PolicyChange, PolicyDifference};
 use crate::feed::Change;
 use crate::page::{Page, rows_to_read};
 use crate::writer::{Tx, Writer};
+use serde::{Deserialize, Serialize};
 use sluicegate_gateway::audit::canonical_json;
 use sluicegate_gateway::{Digest, PolicyRevision, RevisionId, StoreError};
 use sluicegate_policy::{PolicyDocument, Rule, RuleId};
@@ -28,6 +29,20 @@ pub enum PolicyAppended {
     Conflict(Option<RevisionId>),
 }
 
+/// What was found when a revision was made, compared with the one before.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PolicyRemarks {
+    /// How many calls were judged by both, recorded ones and made-up ones.
+    pub judged: u64,
+    /// How many of these the revision lets through more easily than the one before.
+    pub looser: u64,
+    /// Some of them, in words.
+    pub examples: Vec<String>,
+    /// Tests of the document that fail and were overridden, by name.
+    pub overridden: Vec<String>,
+}
+
 /// A revision in the history.
 #[derive(Clone, Debug)]
 pub struct PolicyEntry {
@@ -43,6 +58,8 @@ pub struct PolicyEntry {
     pub reason: String,
     /// When; wall clock in milliseconds.
     pub at_ms: i64,
+    /// What was found when it was made.
+    pub remarks: PolicyRemarks,
 }
 
 #[derive(sqlx::FromRow)]
@@ -54,6 +71,7 @@ struct RawRevision {
     author: String,
     reason: String,
     at_ms: i64,
+    remarks: String,
 }
 
 impl RawRevision {
@@ -72,6 +90,8 @@ impl RawRevision {
             author: self.author,
             reason: self.reason,
             at_ms: self.at_ms,
+            // They explain and decide nothing: ones that cannot be read are none.
+            remarks: serde_json::from_str(&self.remarks).unwrap_or_default(),
         })
     }
 }
@@ -94,7 +114,7 @@ pub(crate) async fn revision(
 
 async fn entry(conn: &mut SqliteConnection, id: RevisionId) -> Result<Option<PolicyEntry>, StoreError> {
     let raw: Option<RawRevision> = sqlx::query_as(
-        "SELECT id, document, digest, source, author, reason, at_ms FROM policy_revisions WHERE id = $1",
+        "SELECT id, document, digest, source, author, reason, at_ms, remarks FROM policy_revisions WHERE id = $1",
     )
     .bind(id.0)
     .fetch_optional(conn)
@@ -150,7 +170,7 @@ impl Policies {
     /// When they cannot be read.
     pub async fn list(&self, before: Option<i64>, limit: u32) -> Result<Page<PolicyEntry>, StoreError> {
         let raw: Vec<RawRevision> = sqlx::query_as(
-            "SELECT id, document, digest, source, author, reason, at_ms FROM policy_revisions WHERE id < $1 \
+            "SELECT id, document, digest, source, author, reason, at_ms, remarks FROM policy_revisions WHERE id < $1 \
              ORDER BY id DESC LIMIT $2",
         )
         .bind(before.unwrap_or(i64::MAX))
@@ -162,8 +182,7 @@ impl Policies {
         Ok(Page::cut(rows, limit, |last| last.revision.id.0))
     }
 
-    /// Adds a revision, if the current one is still the expected one: `None` expects nothing, and revision 0 that there
-    /// is none yet. The document must have been checked: one that does not compile denies every call.
+    /// Adds a revision of which nothing is remarked: see [`append_remarked`](Self::append_remarked).
     ///
     /// # Errors
     /// When it could not be recorded.
@@ -175,11 +194,35 @@ impl Policies {
         reason: &str,
         source: &str,
     ) -> Result<PolicyAppended, StoreError> {
+        let remarks = PolicyRemarks::default();
+        self.append_remarked(document, expected_current, author, reason, source, remarks).await
+    }
+
+    /// Adds a revision, if the current one is still the expected one: `None` expects nothing, and revision 0 that there
+    /// is none yet. The document must have been checked: one that does not compile denies every call.
+    ///
+    /// # Errors
+    /// When it could not be recorded.
+    pub async fn append_remarked(
+        &self,
+        document: PolicyDocument,
+        expected_current: Option<RevisionId>,
+        author: &str,
+        reason: &str,
+        source: &str,
+        remarks: PolicyRemarks,
+    ) -> Result<PolicyAppended, StoreError> {
         let (author, reason, source) = (author.to_owned(), reason.to_owned(), source.to_owned());
         self.writer
             .run(move |tx| {
                 Box::pin(async move {
-                    let new = New { document: &document, author: &author, reason: &reason, source: &source };
+                    let new = New {
+                        document: &document,
+                        author: &author,
+                        reason: &reason,
+                        source: &source,
+                        remarks: &remarks,
+                    };
                     append(tx, &new, expected_current).await
                 })
             })
@@ -201,6 +244,7 @@ struct New<'a> {
     author: &'a str,
     reason: &'a str,
     source: &'a str,
+    remarks: &'a PolicyRemarks,
 }
 
 async fn append(
@@ -222,8 +266,8 @@ async fn append(
     let digest = digest_of(new.document)?;
     let now = tx.now_ms();
     sqlx::query(
-        "INSERT INTO policy_revisions (id, document, digest, source, author, reason, at_ms) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        "INSERT INTO policy_revisions (id, document, digest, source, author, reason, at_ms, remarks) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
     )
     .bind(id.0)
     .bind(codec::json(new.document)?)
@@ -232,6 +276,7 @@ async fn append(
     .bind(new.author.to_owned())
     .bind(new.reason.to_owned())
     .bind(now)
+    .bind(codec::json(new.remarks)?)
     .execute(tx.conn())
     .await
     .map_err(failed)?;
@@ -244,6 +289,7 @@ async fn append(
         source: new.source,
         author: new.author,
         reason: new.reason,
+        remarks: new.remarks,
     }))?;
     tx.publish(Change::Policy(id));
     Ok(PolicyAppended::Appended(id))

@@ -61,7 +61,7 @@ async fn the_database_itself_refuses_to_change_or_remove_what_is_recorded() {
         format!("INSERT OR REPLACE INTO audit_head VALUES (1, 1, '{}')", "0".repeat(64)),
         "UPDATE policy_revisions SET author = 'nobody'".to_owned(),
         "DELETE FROM policy_revisions".to_owned(),
-        "INSERT OR REPLACE INTO policy_revisions SELECT id, '{}', digest, source, author, reason, at_ms \
+        "INSERT OR REPLACE INTO policy_revisions SELECT id, '{}', digest, source, author, reason, at_ms, remarks \
          FROM policy_revisions"
             .to_owned(),
     ];
