@@ -67,7 +67,7 @@ async fn run(
     signal: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let defaults = config.approval_defaults();
-    let rules = Rules::new(store.policies(), defaults);
+    let rules = Rules::new(store.policies(), store.call_reader(), defaults);
     report(&rules.seed(&config.policy).await?);
     let listener = listen(config.listen).await?;
     let listening = listener.local_addr().context("the address listened on cannot be read")?;
@@ -109,7 +109,7 @@ async fn run(
         audit: store.audit(),
         people: store.people(),
         policies: store.policies(),
-        rules,
+        rules: rules.knowing(catalogue.clone()),
         settings: config.settings.clone(),
         resolutions: store.resolutions(),
         catalogue,

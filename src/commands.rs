@@ -72,6 +72,9 @@ enum Policy {
         /// Why; stands in the history and the audit trail
         #[arg(long, value_name = "TEXT", default_value = "")]
         reason: String,
+        /// Import although tests of the file fail; which ones is recorded
+        #[arg(long)]
+        despite_failing_tests: bool,
         #[command(flatten)]
         store: AtStore,
     },
@@ -121,8 +124,8 @@ fn run(line: CommandLine) -> anyhow::Result<Answer> {
         Some(Command::Serve(flags)) => serve::run(&flags),
         Some(Command::SandboxFiles { root }) => sandbox_files::run(&root),
         Some(Command::Policy(Policy::Check { file })) => policy::check(&file),
-        Some(Command::Policy(Policy::Import { file, reason, store })) => {
-            policy::import(&file, &reason, &store.config()?)
+        Some(Command::Policy(Policy::Import { file, reason, despite_failing_tests, store })) => {
+            policy::import(&file, &reason, despite_failing_tests, &store.config()?)
         }
         Some(Command::Audit(Audit::Verify { store })) => audit::verify(&store.config()?),
         Some(Command::SignInLink { store, public_url }) => {

@@ -5,21 +5,23 @@
 
 mod edit;
 mod outline;
+mod preview;
 mod problem;
 mod seed;
 mod text;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sluicegate_gateway::{RevisionId, StoreError};
+use sluicegate_gateway::{RevisionId, StoreError, ToolCatalogue};
 use sluicegate_policy::{
-    ApprovalDefaults, ArgumentsError, Decision, Given, Hints, PolicyContext, PolicyDocument, Rule, RuleError,
-    RuleId, RuleSet, evaluate,
+    ApprovalDefaults, ArgumentsError, Decision, Finding, Given, Hints, PolicyContext, PolicyDocument,
+    RuleError, RuleId, RuleSet, TestFailure, evaluate, findings,
 };
-use sluicegate_store::{Page, Policies, PolicyAppended, PolicyEntry};
+use sluicegate_store::{CallReader, Page, Policies, PolicyAppended, PolicyEntry};
 
-use edit::Edit;
-
+pub use edit::Edit;
+use preview::Known;
+pub use preview::Preview;
 pub use problem::PolicyProblem;
 pub use seed::{SHIPPED, Seeded, read_file};
 pub use text::{MAX_POLICY_BYTES, parse, to_yaml};
@@ -28,6 +30,8 @@ pub use text::{MAX_POLICY_BYTES, parse, to_yaml};
 #[derive(Clone, Debug)]
 pub struct Rules {
     policies: Policies,
+    calls: CallReader,
+    catalogue: Option<ToolCatalogue>,
     defaults: ApprovalDefaults,
     refused_seed: Arc<Mutex<Option<String>>>,
 }
@@ -39,6 +43,8 @@ pub struct Change<'a> {
     pub author: &'a str,
     /// Their reason; may be empty.
     pub reason: &'a str,
+    /// Save although tests of the document fail. Which ones is recorded.
+    pub despite_tests: bool,
 }
 
 /// A change that was not made.
@@ -51,6 +57,9 @@ pub enum RulesError {
     /// its place: `approval.timeout`.
     #[error("{}", first(.0))]
     Rule(Vec<RuleError>),
+    /// Tests that are kept with the rules fail.
+    #[error("{} that stand with the rules fail: {}", count(.0.len()), first(.0))]
+    Tests(Vec<TestFailure>),
     /// Somebody else changed the rules since they were read.
     #[error("the rules have changed since this page was made (now revision {}); look again and repeat the change", .0.0)]
     Conflict(RevisionId),
@@ -60,6 +69,9 @@ pub enum RulesError {
     /// There are no rules to change.
     #[error("there are no rules yet, so every call is denied; import a policy first")]
     NoPolicy,
+    /// The work was broken off.
+    #[error("the edit could not be judged; nothing was changed")]
+    Interrupted,
     /// The arguments of a call to explain cannot be judged.
     #[error(transparent)]
     Arguments(#[from] ArgumentsError),
@@ -72,6 +84,10 @@ fn first<T: ToString>(problems: &[T]) -> String {
     let more = problems.len().saturating_sub(1);
     let first = problems.first().map(T::to_string).unwrap_or_default();
     if more == 0 { first } else { format!("{first} (and {more} more)") }
+}
+
+fn count(tests: usize) -> String {
+    if tests == 1 { "1 test".to_owned() } else { format!("{tests} tests") }
 }
 
 /// What the rules make of a call, and why.
@@ -90,8 +106,14 @@ pub struct Explained {
 impl Rules {
     /// The rules of a store. `defaults` are the time limits of holds whose rule names none, the same as the gate's.
     #[must_use]
-    pub fn new(policies: Policies, defaults: ApprovalDefaults) -> Self {
-        Self { policies, defaults, refused_seed: Arc::default() }
+    pub fn new(policies: Policies, calls: CallReader, defaults: ApprovalDefaults) -> Self {
+        Self { policies, calls, catalogue: None, defaults, refused_seed: Arc::default() }
+    }
+
+    /// The same, with the tools on offer in sight.
+    #[must_use]
+    pub fn knowing(self, catalogue: ToolCatalogue) -> Self {
+        Self { catalogue: Some(catalogue), ..self }
     }
 
     /// The revision in force; `None` while there is none, and every call is denied.
@@ -136,97 +158,22 @@ impl Rules {
         source: &str,
         change: Change<'_>,
     ) -> Result<RevisionId, RulesError> {
-        match parse(yaml, self.defaults) {
-            Ok((document, _)) => self.append(document, None, source, change).await,
-            Err(problems) => {
-                self.policies.rejected(change.author, source, &first(&problems)).await?;
-                Err(RulesError::Text(problems))
-            }
-        }
-    }
-
-    /// Adds a rule.
-    ///
-    /// # Errors
-    /// [`RulesError`]; nothing is changed then.
-    pub async fn create(
-        &self,
-        rule: Rule,
-        expected: RevisionId,
-        change: Change<'_>,
-    ) -> Result<RevisionId, RulesError> {
-        self.edit(Edit::Create(rule), expected, change).await
-    }
-
-    /// Puts `rule` in the place of the one called `id`. It may have another id.
-    ///
-    /// # Errors
-    /// [`RulesError`]; nothing is changed then.
-    pub async fn replace(
-        &self,
-        id: &RuleId,
-        rule: Rule,
-        expected: RevisionId,
-        change: Change<'_>,
-    ) -> Result<RevisionId, RulesError> {
-        self.edit(Edit::Replace(id.clone(), rule), expected, change).await
-    }
-
-    /// Switches a rule on or off.
-    ///
-    /// # Errors
-    /// [`RulesError`]; nothing is changed then.
-    pub async fn set_enabled(
-        &self,
-        id: &RuleId,
-        enabled: bool,
-        expected: RevisionId,
-        change: Change<'_>,
-    ) -> Result<RevisionId, RulesError> {
-        self.edit(Edit::SetEnabled(id.clone(), enabled), expected, change).await
-    }
-
-    /// Removes a rule.
-    ///
-    /// # Errors
-    /// [`RulesError`]; nothing is changed then.
-    pub async fn delete(
-        &self,
-        id: &RuleId,
-        expected: RevisionId,
-        change: Change<'_>,
-    ) -> Result<RevisionId, RulesError> {
-        self.edit(Edit::Delete(id.clone()), expected, change).await
-    }
-
-    /// Checks a rule as if it stood in the rules in force, in the place of `id` if given, and changes nothing.
-    ///
-    /// # Errors
-    /// [`RulesError`] as the edit itself would give it.
-    pub async fn check(&self, id: Option<&RuleId>, rule: Rule) -> Result<RuleSet, RulesError> {
-        let entry = self.current().await?.ok_or(RulesError::NoPolicy)?;
-        let edit = match id {
-            Some(id) => Edit::Replace(id.clone(), rule),
-            None => Edit::Create(rule),
+        let parsed = parse(yaml, self.defaults);
+        let imported = match parsed {
+            Ok((document, rules)) => self.append(document, rules, None, source, change).await,
+            Err(problems) => Err(RulesError::Text(problems)),
         };
-        edit.apply(entry.revision.document, self.defaults).map(|(_, rules)| rules)
+        if let Err(error @ (RulesError::Text(_) | RulesError::Tests(_))) = &imported {
+            self.policies.rejected(change.author, source, &error.to_string()).await?;
+        }
+        imported
     }
 
-    /// Which rule would decide this call, by the rules in force and the same evaluation as the gate's. `hints` are
-    /// what the server states of the tool.
+    /// Makes an edit of the revision that is expected to be in force.
     ///
     /// # Errors
-    /// [`RulesError::NoPolicy`], or arguments that the gate would not take either.
-    pub async fn explain(&self, given: &Given, hints: Hints) -> Result<Explained, RulesError> {
-        let entry = self.current().await?.ok_or(RulesError::NoPolicy)?;
-        let rules = entry.revision.document.compile(self.defaults).map_err(RulesError::Rule)?;
-        let context = context(given, hints, &rules)?;
-        let decision = evaluate(&context, &rules);
-        let sentence = decision.sentence(&rules);
-        Ok(Explained { revision: entry.revision.id, context, decision, sentence })
-    }
-
-    async fn edit(
+    /// [`RulesError`]; nothing is changed then.
+    pub async fn save(
         &self,
         edit: Edit,
         expected: RevisionId,
@@ -237,23 +184,125 @@ impl Rules {
             return Err(RulesError::Conflict(entry.revision.id));
         }
         let what = edit.in_words();
-        let (document, _) = edit.apply(entry.revision.document, self.defaults)?;
+        let (document, rules) = edit.apply(entry.revision.document, self.defaults)?;
         let reason = if change.reason.is_empty() { what } else { format!("{what}: {}", change.reason) };
-        self.append(document, Some(expected), "dashboard", Change { reason: &reason, ..change }).await
+        let change = Change { reason: &reason, ..change };
+        self.append(document, rules, Some(expected), "dashboard", change).await
+    }
+
+    /// What an edit of the rules in force would do. Changes nothing.
+    ///
+    /// # Errors
+    /// [`RulesError`] as the edit itself would give it; failing tests are part of the answer.
+    pub async fn preview(&self, edit: Edit) -> Result<Preview, RulesError> {
+        let entry = self.current().await?.ok_or(RulesError::NoPolicy)?;
+        let before = entry.revision.document.compile(self.defaults).map_err(RulesError::Rule)?;
+        let (document, after) = edit.apply(entry.revision.document, self.defaults)?;
+        self.judge(before, after, document).await.map(|(preview, _)| preview)
+    }
+
+    async fn judge(
+        &self,
+        before: RuleSet,
+        after: RuleSet,
+        document: PolicyDocument,
+    ) -> Result<(Preview, PolicyDocument), RulesError> {
+        let known = Known { calls: self.calls.recorded(preview::MOST_CALLS).await?, offered: self.offered() };
+        // Thousands of decisions: not on a thread that answers others.
+        let judged =
+            tokio::task::spawn_blocking(move || (Preview::of(&before, &after, &document, known), document));
+        judged.await.map_err(|_| RulesError::Interrupted)
+    }
+
+    fn offered(&self) -> Vec<sluicegate_policy::Offered> {
+        let tools = self.catalogue.as_ref().map(ToolCatalogue::snapshot);
+        tools.iter().flat_map(|tools| tools.tools()).map(|tool| preview::offered(tool)).collect()
+    }
+
+    /// What is probably wrong with rules that are valid.
+    #[must_use]
+    pub fn findings(&self, rules: &RuleSet) -> Vec<Finding> {
+        findings(rules, &self.offered())
+    }
+
+    /// The tests of a document that fail.
+    ///
+    /// # Errors
+    /// When the document does not compile.
+    pub fn failing(&self, document: &PolicyDocument) -> Result<Vec<TestFailure>, RulesError> {
+        let rules = document.compile(self.defaults).map_err(RulesError::Rule)?;
+        Ok(preview::failing(&document.tests, &rules))
+    }
+
+    /// The rules of a document.
+    ///
+    /// # Errors
+    /// When the document does not compile.
+    pub fn compiled(&self, document: &PolicyDocument) -> Result<RuleSet, RulesError> {
+        document.compile(self.defaults).map_err(RulesError::Rule)
+    }
+
+    /// Which rule would decide this call, by the rules in force and the same evaluation as the gate's. `hints` are
+    /// what the server states of the tool.
+    ///
+    /// # Errors
+    /// [`RulesError::NoPolicy`], or arguments that the gate would not take either.
+    pub async fn explain(&self, given: &Given, hints: Hints) -> Result<Explained, RulesError> {
+        let entry = self.current().await?.ok_or(RulesError::NoPolicy)?;
+        let rules = self.compiled(&entry.revision.document)?;
+        let (context, decision) = decide(given, hints, &rules)?;
+        let sentence = decision.sentence(&rules);
+        Ok(Explained { revision: entry.revision.id, context, decision, sentence })
     }
 
     async fn append(
         &self,
         document: PolicyDocument,
+        rules: RuleSet,
         expected: Option<RevisionId>,
         source: &str,
         change: Change<'_>,
     ) -> Result<RevisionId, RulesError> {
-        match self.policies.append(document, expected, change.author, change.reason, source).await? {
+        // One that cannot be read any more must not keep a good one from replacing it: nothing was let through by it.
+        let before = match self.current().await {
+            Ok(entry) => entry.and_then(|entry| entry.revision.document.compile(self.defaults).ok()),
+            Err(StoreError::Corrupt(_)) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let (remarks, failing, document) = match before {
+            Some(before) => {
+                let (judged, document) = self.judge(before, rules, document).await?;
+                (judged.remarks(), judged.failing, document)
+            }
+            // There is nothing that the first rules could loosen.
+            None => {
+                let failing = preview::failing(&document.tests, &rules);
+                (preview::overridden(&failing), failing, document)
+            }
+        };
+        if !failing.is_empty() && !change.despite_tests {
+            return Err(RulesError::Tests(failing));
+        }
+        let Change { author, reason, .. } = change;
+        match self.policies.append_remarked(document, expected, author, reason, source, remarks).await? {
             PolicyAppended::Appended(revision) => Ok(revision),
             PolicyAppended::Conflict(now) => Err(RulesError::Conflict(now.unwrap_or(RevisionId(0)))),
         }
     }
+}
+
+/// What rules make of a given call, by the same evaluation as the gate's.
+///
+/// # Errors
+/// Arguments that the gate would not take either.
+pub fn decide(
+    given: &Given,
+    hints: Hints,
+    rules: &RuleSet,
+) -> Result<(PolicyContext, Decision), ArgumentsError> {
+    let context = context(given, hints, rules)?;
+    let decision = evaluate(&context, rules);
+    Ok((context, decision))
 }
 
 /// The facts of a given call, with the tier raised by what the server states, as the gate raises it.

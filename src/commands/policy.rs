@@ -24,14 +24,19 @@ pub(super) fn check(file: &Path) -> anyhow::Result<Answer> {
     }
 }
 
-pub(super) fn import(file: &Path, reason: &str, config: &Config) -> anyhow::Result<Answer> {
+pub(super) fn import(
+    file: &Path,
+    reason: &str,
+    despite_tests: bool,
+    config: &Config,
+) -> anyhow::Result<Answer> {
     let yaml = read(file)?;
     runtime()?.block_on(async {
         let store =
             Store::open_tool(&config.database_url, Arc::new(SystemClock::new()), StoreOptions::default())
                 .await?;
-        let rules = Rules::new(store.policies(), config.approval_defaults());
-        let change = Change { author: "command line", reason };
+        let rules = Rules::new(store.policies(), store.call_reader(), config.approval_defaults());
+        let change = Change { author: "command line", reason, despite_tests };
         let imported = rules.import(&yaml, &file.display().to_string(), change).await;
         store.close().await;
         match imported {
@@ -40,6 +45,13 @@ pub(super) fn import(file: &Path, reason: &str, config: &Config) -> anyhow::Resu
                 Ok(Answer::Yes)
             }
             Err(RulesError::Text(problems)) => refused(file, &problems),
+            Err(RulesError::Tests(failing)) => {
+                for failure in failing {
+                    say(&format!("{}: {failure}", file.display()))?;
+                }
+                say("tests fail; nothing was changed (--despite-failing-tests imports all the same)")?;
+                Ok(Answer::No)
+            }
             Err(error) => Err(error.into()),
         }
     })

@@ -1,17 +1,32 @@
-//! One edit of a document: pure, and checked as a whole.
+//! Edits of a document: pure, and checked as a whole.
 
-use sluicegate_policy::{ApprovalDefaults, PolicyDocument, Rule, RuleError, RuleId, RuleSet};
+use sluicegate_gateway::RevisionId;
+use sluicegate_policy::{
+    ApprovalDefaults, PolicyDocument, Rule, RuleError, RuleId, RuleSet, RuleTest, ToolMark,
+};
 
 use super::RulesError;
 use super::text::unknown_zones;
 
-/// An edit of one rule.
+/// An edit of the rules in force.
 #[derive(Debug, Clone)]
-pub(super) enum Edit {
+pub enum Edit {
+    /// Adds a rule.
     Create(Rule),
+    /// Puts a rule in the place of the one called so. It may have another id.
     Replace(RuleId, Rule),
+    /// Switches a rule on or off.
     SetEnabled(RuleId, bool),
+    /// Removes a rule.
     Delete(RuleId),
+    /// Tiers and marks, all of them.
+    Tiers(Vec<ToolMark>),
+    /// Adds a test; one of the same name is replaced.
+    AddTest(RuleTest),
+    /// Removes the test of that name.
+    RemoveTest(String),
+    /// The document of an earlier revision, as a new one.
+    Restore(RevisionId, PolicyDocument),
 }
 
 impl Edit {
@@ -23,6 +38,10 @@ impl Edit {
             Self::SetEnabled(id, true) => format!("rule `{id}` switched on"),
             Self::SetEnabled(id, false) => format!("rule `{id}` switched off"),
             Self::Delete(id) => format!("rule `{id}` removed"),
+            Self::Tiers(_) => "tiers and marks changed".to_owned(),
+            Self::AddTest(test) => format!("test `{}` added", test.name),
+            Self::RemoveTest(name) => format!("test `{name}` removed"),
+            Self::Restore(revision, _) => format!("back to revision {}", revision.0),
         }
     }
 
@@ -53,6 +72,23 @@ impl Edit {
             Self::Delete(id) => {
                 let (place, _) = find(&mut document, &id)?;
                 document.rules.remove(place);
+                None
+            }
+            Self::Tiers(tiers) => {
+                document.tiers = tiers;
+                None
+            }
+            Self::AddTest(test) => {
+                document.tests.retain(|other| other.name != test.name);
+                document.tests.push(test);
+                None
+            }
+            Self::RemoveTest(name) => {
+                document.tests.retain(|other| other.name != name);
+                None
+            }
+            Self::Restore(_, earlier) => {
+                document = earlier;
                 None
             }
         };

@@ -25,7 +25,8 @@ pub enum Seeded {
     Refused(String),
 }
 
-const AT_START: Change<'static> = Change { author: "sluicegate", reason: "first start" };
+const AT_START: Change<'static> =
+    Change { author: "sluicegate", reason: "first start", despite_tests: false };
 
 impl Rules {
     /// Gives an empty store its first rules. A store that has rules keeps them, whatever the file says. A file that
@@ -44,11 +45,11 @@ impl Rules {
             Ok(None) => return self.refused(file, "there is no such file").await,
             Err(why) => return self.refused(file, &why).await,
         };
-        let document = match super::parse(&yaml, self.defaults) {
-            Ok((document, _)) => document,
+        let (document, rules) = match super::parse(&yaml, self.defaults) {
+            Ok(parsed) => parsed,
             Err(problems) => return self.refused(file, &first(&problems)).await,
         };
-        match self.append(document, Some(RevisionId(0)), source, AT_START).await {
+        match self.append(document, rules, Some(RevisionId(0)), source, AT_START).await {
             Ok(revision) => Ok(seeded(revision)),
             // A command was faster.
             Err(RulesError::Conflict(now)) => Ok(Seeded::Kept(now)),

@@ -1,9 +1,14 @@
 //! The rules: the list, switching, removing, trying a call. Editing and whole documents are in modules of their own.
 
+mod backtest;
 mod decides;
 mod document;
 mod edit;
 mod form;
+mod history;
+mod kept;
+mod remove;
+mod tiers;
 
 use super::decision as words;
 use super::error::WebError;
@@ -15,17 +20,18 @@ use super::guard::{Admin, CurrentUser};
 use super::respond::{render, see_other};
 use super::state::WebState;
 use super::ui::{Badge, Icon, Marked};
-use crate::rules::{Change, RulesError};
+use crate::rules::{Change, Edit, RulesError};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
+use backtest::Advice;
 use decides::{Answer, Question};
 use serde::Deserialize;
 use sluicegate_gateway::{RevisionId, StoreError};
-use sluicegate_policy::{Mode, PolicyDocument, Rule, RuleId, RuleKind, Weekday};
+use sluicegate_policy::{Mode, PolicyDocument, Rule, RuleId, RuleKind, RuleTest, Weekday};
 use sluicegate_store::PolicyEntry;
 use std::collections::HashMap;
 
@@ -43,11 +49,15 @@ pub(super) fn router() -> Router<WebState> {
         .route("/policies/new", get(edit::new))
         .route("/policies/history", get(document::history))
         .route("/policies/history/{revision}", get(document::revision))
+        .route("/policies/history/{revision}/restore", get(history::restore_page).post(history::restore))
+        .route("/policies/tiers", get(tiers::show).post(tiers::save))
+        .route("/policies/tests", post(kept::add))
+        .route("/policies/tests/remove", post(kept::remove))
         .route("/policies/import", get(document::import_page).post(document::import))
         .route("/policies/export", get(document::export))
         .route("/policies/{id}", get(edit::show).post(edit::replace))
         .route("/policies/{id}/enabled", post(set_enabled))
-        .route("/policies/{id}/delete", get(delete_page).post(delete))
+        .route("/policies/{id}/delete", get(remove::confirm).post(remove::remove))
 }
 
 #[derive(Template)]
@@ -57,6 +67,8 @@ struct PoliciesPage {
     admin: bool,
     trouble: Option<Trouble>,
     notice: Option<String>,
+    /// A switch that failing tests stopped, and whether it is to be on.
+    insist: Option<(RuleId, bool)>,
     revision: i64,
     since: Option<Moment>,
     source: Marked,
@@ -67,6 +79,19 @@ struct PoliciesPage {
     tools: Vec<String>,
     question: Question,
     answer: Option<Result<Answer, String>>,
+    findings: Vec<Advice>,
+    tests: Vec<TestLine>,
+    /// What the revision in force lets through that the one before did not.
+    loosened: Vec<Marked>,
+}
+
+/// A test that is kept with the rules.
+#[derive(Debug)]
+struct TestLine {
+    name: String,
+    call: Marked,
+    expect: Badge,
+    failure: Option<Marked>,
 }
 
 /// Why there are no rules in force.
@@ -200,11 +225,24 @@ async fn page(state: &WebState, user: &CurrentUser) -> Result<PoliciesPage, WebE
         .map(|rule| row(rule, hits.get(&rule.id).copied().unwrap_or_default(), edits.get(&rule.id)))
         .collect();
     let tools = state.catalogue.snapshot().tools().map(|tool| tool.tool().to_string()).collect();
+    let findings = match entry.as_ref().map(|entry| state.rules.compiled(&entry.revision.document)) {
+        Some(Ok(rules)) => state.rules.findings(&rules).iter().map(Advice::of).collect(),
+        Some(Err(_)) | None => Vec::new(),
+    };
+    let remarks = entry.as_ref().map(|entry| entry.remarks.clone()).unwrap_or_default();
     Ok(PoliciesPage {
+        findings,
+        tests: entry.iter().flat_map(|entry| tests(state, &entry.revision.document)).collect(),
+        loosened: if remarks.looser == 0 {
+            Vec::new()
+        } else {
+            remarks.examples.iter().map(|example| Marked::of(example)).collect()
+        },
         frame,
         admin: user.role == sluicegate_policy::Role::Admin,
         trouble,
         notice: None,
+        insist: None,
         revision: entry.as_ref().map(|entry| entry.revision.id.0).unwrap_or_default(),
         since: entry.as_ref().map(|entry| Moment::at_ms(entry.at_ms)),
         source: Marked::of(entry.as_ref().map(|entry| entry.source.as_str()).unwrap_or_default()),
@@ -218,7 +256,25 @@ async fn page(state: &WebState, user: &CurrentUser) -> Result<PoliciesPage, WebE
     })
 }
 
+fn tests(state: &WebState, document: &PolicyDocument) -> Vec<TestLine> {
+    let failing = state.rules.failing(document).unwrap_or_default();
+    let line = |test: &RuleTest| TestLine {
+        name: test.name.clone(),
+        call: Marked::of(&format!("{}/{}", test.given.server, test.given.tool)),
+        expect: Badge { plain: true, ..words::badge(test.expect) },
+        failure: failing
+            .iter()
+            .find(|failure| failure.name == test.name)
+            .map(|failure| Marked::of(&failure.message)),
+    };
+    document.tests.iter().map(line).collect()
+}
+
 impl PoliciesPage {
+    fn failing(&self) -> usize {
+        self.tests.iter().filter(|test| test.failure.is_some()).count()
+    }
+
     /// Leaves the rules that hold a text.
     fn narrow(&mut self, text: &str) {
         self.filter = text.to_owned();
@@ -308,6 +364,8 @@ async fn edits(
 struct Switch {
     revision: i64,
     enabled: bool,
+    #[serde(default)]
+    despite_tests: String,
 }
 
 async fn set_enabled(
@@ -317,77 +375,36 @@ async fn set_enabled(
     switch: Form<Switch>,
 ) -> Result<Response, WebError> {
     let (id, switch) = (rule_id(&id.0)?, switch.0);
-    let change = Change { author: admin.0.person.as_str(), reason: "" };
-    match state.rules.set_enabled(&id, switch.enabled, RevisionId(switch.revision), change).await {
+    let despite_tests = switch.despite_tests == "yes";
+    let change = Change { author: admin.0.person.as_str(), reason: "", despite_tests };
+    let edit = Edit::SetEnabled(id.clone(), switch.enabled);
+    match state.rules.save(edit, RevisionId(switch.revision), change).await {
         Ok(_) => Ok(see_other("/policies")),
-        Err(error) => refused(&state, &admin.0, error).await,
+        Err(error) => {
+            let insist = matches!(error, RulesError::Tests(_)).then_some((id, switch.enabled));
+            refused(&state, &admin.0, error, insist).await
+        }
     }
 }
 
 /// A change that was not made, on the page of the rules as they are now.
-async fn refused(state: &WebState, user: &CurrentUser, error: RulesError) -> Result<Response, WebError> {
+async fn refused(
+    state: &WebState,
+    user: &CurrentUser,
+    error: RulesError,
+    insist: Option<(RuleId, bool)>,
+) -> Result<Response, WebError> {
     let status = match error {
         RulesError::Store(error) => return Err(error.into()),
         RulesError::NotFound(_) => return Err(WebError::NotFound),
         RulesError::NoPolicy => return Err(no_policy()),
         RulesError::Conflict(_) => StatusCode::CONFLICT,
-        RulesError::Text(_) | RulesError::Rule(_) | RulesError::Arguments(_) => {
-            StatusCode::UNPROCESSABLE_ENTITY
-        }
+        RulesError::Text(_)
+        | RulesError::Rule(_)
+        | RulesError::Tests(_)
+        | RulesError::Arguments(_)
+        | RulesError::Interrupted => StatusCode::UNPROCESSABLE_ENTITY,
     };
-    let mut page = page(state, user).await?;
-    page.notice = Some(error.to_string());
-    Ok(with_status(render(&page), status))
-}
-
-#[derive(Template)]
-#[template(path = "policies/delete.html")]
-struct DeletePage {
-    frame: Frame,
-    rule: RuleRow,
-    revision: i64,
-    reason: String,
-    notice: Option<String>,
-}
-
-async fn delete_page(
-    State(state): State<WebState>,
-    admin: Admin,
-    id: Path<String>,
-) -> Result<Response, WebError> {
-    Ok(render(&confirm(&state, &admin.0, &rule_id(&id.0)?).await?))
-}
-
-async fn confirm(state: &WebState, user: &CurrentUser, id: &RuleId) -> Result<DeletePage, WebError> {
-    let entry = required(state).await?;
-    let rule = row(find(&entry.revision.document, id)?, 0, None);
-    let frame = state.frame(user, Place::Policies, "Remove a rule", Region::Frame).await?;
-    Ok(DeletePage { frame, rule, revision: entry.revision.id.0, reason: String::new(), notice: None })
-}
-
-#[derive(Debug, Deserialize)]
-struct Removal {
-    revision: i64,
-    #[serde(default)]
-    reason: String,
-}
-
-async fn delete(
-    State(state): State<WebState>,
-    admin: Admin,
-    id: Path<String>,
-    removal: Form<Removal>,
-) -> Result<Response, WebError> {
-    let (id, removal) = (rule_id(&id.0)?, removal.0);
-    let change = Change { author: admin.0.person.as_str(), reason: reason_of(&removal.reason)? };
-    match state.rules.delete(&id, RevisionId(removal.revision), change).await {
-        Ok(_) => Ok(see_other("/policies")),
-        Err(error @ RulesError::Conflict(_)) => {
-            let mut page = confirm(&state, &admin.0, &id).await?;
-            page.notice = Some(error.to_string());
-            page.reason = removal.reason;
-            Ok(with_status(render(&page), StatusCode::CONFLICT))
-        }
-        Err(error) => refused(&state, &admin.0, error).await,
-    }
+    let page = page(state, user).await?;
+    Ok(with_status(render(&PoliciesPage { notice: Some(error.to_string()), insist, ..page }), status))
 }

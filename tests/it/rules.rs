@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use sluicegate::config::Named;
-use sluicegate::rules::{Change, Rules, RulesError, SHIPPED, Seeded};
+use sluicegate::rules::{Change, Edit, Rules, RulesError, SHIPPED, Seeded};
 use sluicegate_gateway::{Clock, ManualClock, RevisionId};
-use sluicegate_policy::{ApprovalDefaults, Effect, Given, Hints, Rule, Tier};
+use sluicegate_policy::{ApprovalDefaults, Effect, Given, Hints, Rule, RuleId, Tier};
 use sluicegate_store::{AuditFilter, AuditStart, Store, StoreOptions};
 use tempfile::TempDir;
 
 const DEFAULTS: ApprovalDefaults = ApprovalDefaults { timeout_s: 300, high_tier_timeout_s: 60 };
-const BY: Change<'static> = Change { author: "admin", reason: "for a test" };
+const BY: Change<'static> = Change { author: "admin", reason: "for a test", despite_tests: false };
 
 struct Desk {
     rules: Rules,
@@ -24,7 +24,7 @@ impl Desk {
         let url = format!("sqlite://{}", folder.path().join("s.db").display());
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(1_000_000));
         let store = Store::open_tool(&url, clock, StoreOptions::default()).await.unwrap();
-        Self { rules: Rules::new(store.policies(), DEFAULTS), store, folder }
+        Self { rules: Rules::new(store.policies(), store.call_reader(), DEFAULTS), store, folder }
     }
 
     fn file(&self, name: &str, text: impl AsRef<[u8]>) -> Named {
@@ -166,14 +166,20 @@ async fn edits_are_revisions_of_the_whole_document() {
     let effect = || async { desk.rules.explain(&call, Hints::default()).await.unwrap().decision.effect };
     assert_eq!(effect().await, Effect::Deny);
 
-    assert_eq!(desk.rules.create(moves.clone(), RevisionId(1), BY).await.unwrap(), RevisionId(2));
+    assert_eq!(desk.rules.save(Edit::Create(moves.clone()), RevisionId(1), BY).await.unwrap(), RevisionId(2));
     assert_eq!(effect().await, Effect::RequireApproval);
     let allowed = Rule { kind: sluicegate_policy::RuleKind::AllowTool, ..moves.clone() };
-    assert_eq!(desk.rules.replace(&id, allowed, RevisionId(2), BY).await.unwrap(), RevisionId(3));
+    assert_eq!(
+        desk.rules.save(Edit::Replace(id.clone(), allowed), RevisionId(2), BY).await.unwrap(),
+        RevisionId(3)
+    );
     assert_eq!(effect().await, Effect::Allow);
-    assert_eq!(desk.rules.set_enabled(&id, false, RevisionId(3), BY).await.unwrap(), RevisionId(4));
+    assert_eq!(
+        desk.rules.save(Edit::SetEnabled(id.clone(), false), RevisionId(3), BY).await.unwrap(),
+        RevisionId(4)
+    );
     assert_eq!(effect().await, Effect::Deny);
-    assert_eq!(desk.rules.delete(&id, RevisionId(4), BY).await.unwrap(), RevisionId(5));
+    assert_eq!(desk.rules.save(Edit::Delete(id.clone()), RevisionId(4), BY).await.unwrap(), RevisionId(5));
     assert!(!desk.rule_ids().await.contains(&id.to_string()));
 
     let history = desk.rules.history(None, 10).await.unwrap();
@@ -190,15 +196,17 @@ async fn edits_are_revisions_of_the_whole_document() {
 async fn an_edit_of_a_rule_that_changed_meanwhile_is_a_conflict() {
     let desk = Desk::new().await;
     desk.rules.seed(&desk.absent(false)).await.unwrap();
-    let id = "reads-are-free".parse().unwrap();
-    desk.rules.set_enabled(&id, false, RevisionId(1), BY).await.unwrap();
-    let late = desk.rules.set_enabled(&id, true, RevisionId(1), BY).await;
+    let id: RuleId = "reads-are-free".parse().unwrap();
+    desk.rules.save(Edit::SetEnabled(id.clone(), false), RevisionId(1), BY).await.unwrap();
+    let late = desk.rules.save(Edit::SetEnabled(id.clone(), true), RevisionId(1), BY).await;
     assert!(matches!(late, Err(RulesError::Conflict(RevisionId(2)))), "{late:?}");
 
     // Twenty people edit the same revision at once: one wins, the others are told.
     let edits = (0..20).map(|n| {
         let (rules, id) = (desk.rules.clone(), id.clone());
-        tokio::spawn(async move { rules.set_enabled(&id, n % 2 == 0, RevisionId(2), BY).await })
+        tokio::spawn(
+            async move { rules.save(Edit::SetEnabled(id.clone(), n % 2 == 0), RevisionId(2), BY).await },
+        )
     });
     let mut won = 0;
     for edit in edits.collect::<Vec<_>>() {
@@ -217,17 +225,17 @@ async fn f31_an_edit_that_does_not_hold_together_changes_nothing() {
     let desk = Desk::new().await;
     desk.rules.seed(&desk.absent(false)).await.unwrap();
     let twice = rule("id: reads-are-free\nkind: block_tool");
-    let found = desk.rules.create(twice, RevisionId(1), BY).await;
+    let found = desk.rules.save(Edit::Create(twice), RevisionId(1), BY).await;
     assert!(matches!(&found, Err(RulesError::Rule(errors)) if !errors.is_empty()), "{found:?}");
 
     let mut zone = rule("id: a\nkind: allow_tool\nhours: { from: \"08:00\", to: \"18:00\", zone: UTC }");
     zone.hours.as_mut().unwrap().zone = "Europe/Nowhere".parse().unwrap();
-    let found = desk.rules.create(zone.clone(), RevisionId(1), BY).await;
+    let found = desk.rules.save(Edit::Create(zone.clone()), RevisionId(1), BY).await;
     let Err(RulesError::Rule(errors)) = found else { panic!("{found:?}") };
     assert_eq!(errors[0].field, "hours.zone", "the form finds its own field");
-    assert!(matches!(desk.rules.check(None, zone).await, Err(RulesError::Rule(_))));
+    assert!(matches!(desk.rules.preview(Edit::Create(zone)).await, Err(RulesError::Rule(_))));
 
-    let unknown = desk.rules.delete(&"nowhere".parse().unwrap(), RevisionId(1), BY).await;
+    let unknown = desk.rules.save(Edit::Delete("nowhere".parse().unwrap()), RevisionId(1), BY).await;
     assert!(matches!(unknown, Err(RulesError::NotFound(_))), "{unknown:?}");
     assert_eq!(desk.rules.current().await.unwrap().unwrap().revision.id, RevisionId(1));
 }
@@ -236,7 +244,7 @@ async fn f31_an_edit_that_does_not_hold_together_changes_nothing() {
 async fn without_rules_there_is_nothing_to_edit() {
     let desk = Desk::new().await;
     let new = rule("id: a\nkind: allow_tool");
-    let created = desk.rules.create(new, RevisionId(0), BY).await;
+    let created = desk.rules.save(Edit::Create(new), RevisionId(0), BY).await;
     assert!(
         matches!(created, Err(RulesError::NoPolicy)),
         "an edit must not be the first policy: {created:?}"

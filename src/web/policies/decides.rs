@@ -61,7 +61,7 @@ impl Question {
     }
 
     /// The call; says what cannot be read of it.
-    fn given(&self) -> Result<(Given, ToolRef), String> {
+    pub(crate) fn given(&self) -> Result<(Given, ToolRef), String> {
         let (server, tool) = self.tool.split_once('/').ok_or("write the tool as server/tool")?;
         let server = ServerName::new(server).map_err(|error| error.to_string())?;
         let tool = ToolName::new(tool).map_err(|error| error.to_string())?;

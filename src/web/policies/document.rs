@@ -18,7 +18,7 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use sluicegate_gateway::{RevisionId, StoreError};
-use sluicegate_policy::PolicyDocument;
+use sluicegate_policy::{PolicyDocument, Role};
 use sluicegate_store::PolicyEntry;
 
 const PAGE: u32 = 20;
@@ -42,6 +42,10 @@ struct Entry {
     digest: String,
     rules: usize,
     current: bool,
+    looser: u64,
+    judged: u64,
+    loosened: Vec<Marked>,
+    overridden: Vec<Marked>,
 }
 
 fn entry(of: &PolicyEntry, current: bool) -> Entry {
@@ -54,6 +58,10 @@ fn entry(of: &PolicyEntry, current: bool) -> Entry {
         digest: of.digest.clone(),
         rules: of.revision.document.rules.len(),
         current,
+        looser: of.remarks.looser,
+        judged: of.remarks.judged,
+        loosened: of.remarks.examples.iter().map(|example| Marked::of(example)).collect(),
+        overridden: of.remarks.overridden.iter().map(|name| Marked::of(name)).collect(),
     }
 }
 
@@ -82,6 +90,7 @@ pub(super) async fn history(
 #[template(path = "policies/revision.html")]
 struct RevisionPage {
     frame: Frame,
+    admin: bool,
     entry: Entry,
     lines: Vec<DiffLine>,
     before: Option<i64>,
@@ -112,7 +121,8 @@ pub(super) async fn revision(
         state.rules.current().await?.is_some_and(|current| current.revision.id == found.revision.id);
     let frame = state.frame(&user, Place::Policies, "Policy revision", Region::Frame).await?;
     let before = before.map(|before| before.revision.id.0);
-    Ok(render(&RevisionPage { frame, entry: entry(&found, current), lines, before }))
+    let admin = user.role == Role::Admin;
+    Ok(render(&RevisionPage { frame, admin, entry: entry(&found, current), lines, before }))
 }
 
 /// The parts of two documents that differ, as text: each tier line, rule and test is one part.
@@ -184,6 +194,7 @@ struct ImportPage {
     reason: String,
     problems: Vec<Marked>,
     notice: Option<String>,
+    overridable: bool,
 }
 
 pub(super) async fn import_page(State(state): State<WebState>, admin: Admin) -> Result<Response, WebError> {
@@ -194,6 +205,7 @@ pub(super) async fn import_page(State(state): State<WebState>, admin: Admin) -> 
         reason: String::new(),
         problems: Vec::new(),
         notice: None,
+        overridable: false,
     }))
 }
 
@@ -202,6 +214,8 @@ pub(super) struct Imported {
     document: String,
     #[serde(default)]
     reason: String,
+    #[serde(default)]
+    despite_tests: String,
 }
 
 pub(super) async fn import(
@@ -210,7 +224,10 @@ pub(super) async fn import(
     imported: Form<Imported>,
 ) -> Result<Response, WebError> {
     let text = imported.0.document.replace("\r\n", "\n");
-    let change = Change { author: admin.0.person.as_str(), reason: reason_of(&imported.0.reason)? };
+    let reason = reason_of(&imported.0.reason)?;
+    let despite_tests = imported.0.despite_tests == "yes";
+    let change = Change { author: admin.0.person.as_str(), reason, despite_tests };
+    let mut overridable = false;
     let (problems, notice, status) = match state.rules.import(&text, "dashboard import", change).await {
         Ok(_) => return Ok(see_other("/policies")),
         Err(RulesError::Text(problems)) => {
@@ -219,10 +236,15 @@ pub(super) async fn import(
         }
         Err(RulesError::Store(error)) => return Err(error.into()),
         Err(RulesError::NoPolicy) => return Err(no_policy()),
+        Err(RulesError::Tests(failing)) => {
+            overridable = true;
+            let problems = failing.iter().map(|failure| Marked::of(&failure.to_string())).collect();
+            (problems, None, StatusCode::UNPROCESSABLE_ENTITY)
+        }
         Err(error) => (Vec::new(), Some(error.to_string()), StatusCode::CONFLICT),
     };
     let frame = state.frame(&admin.0, Place::Policies, "Import a policy", Region::Frame).await?;
-    let page = ImportPage { frame, text, reason: imported.0.reason, problems, notice };
+    let page = ImportPage { frame, text, reason: imported.0.reason, problems, notice, overridable };
     Ok(with_status(render(&page), status))
 }
 

@@ -1,14 +1,16 @@
 //! The form of one rule: new, shown, changed.
 
+use super::backtest::Panel;
 use super::form::{Asks, Draft, DraftCondition, FieldError};
+use super::history::{Version, versions};
 use super::{find, no_policy, reason_of, required, rule_id, with_status};
-use crate::rules::{Change, RulesError};
+use crate::rules::{Change, Edit, RulesError};
 use crate::web::error::WebError;
 use crate::web::events::Region;
 use crate::web::extract::{Form, Path, Query};
 use crate::web::frame::{Frame, Place};
 use crate::web::guard::{Admin, CurrentUser};
-use crate::web::respond::{render, see_other};
+use crate::web::respond::{Wants, render, see_other};
 use crate::web::state::WebState;
 use crate::web::ui::{Icon, Marked};
 use askama::Template;
@@ -17,7 +19,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 use sluicegate_gateway::RevisionId;
-use sluicegate_policy::{Origin, Per, Role, RuleId, RuleKind, Tier, Weekday};
+use sluicegate_policy::{Origin, Per, Role, Rule, RuleId, RuleKind, Tier, Weekday};
 
 /// The fields at which the form shows a mistake; any other mistake is told at its top.
 const FIELDS: [&str; 20] = [
@@ -54,6 +56,10 @@ struct EditPage {
     errors: Vec<FieldError>,
     notice: Option<String>,
     admin: bool,
+    panel: Panel,
+    versions: Vec<Version>,
+    /// Tests fail, and an admin may save all the same.
+    overridable: bool,
 }
 
 impl EditPage {
@@ -64,7 +70,14 @@ impl EditPage {
         draft: Draft,
     ) -> Result<Self, WebError> {
         let title = if id.is_some() { "Edit rule" } else { "New rule" };
+        let versions = match &id {
+            Some(id) => versions(state, id).await?,
+            None => Vec::new(),
+        };
         Ok(Self {
+            panel: Panel::idle(),
+            versions,
+            overridable: false,
             frame: state.frame(user, Place::Policies, title, Region::Frame).await?,
             heading: Marked::of(match &id {
                 Some(id) if draft.description.is_empty() => id.as_str(),
@@ -129,6 +142,8 @@ impl EditPage {
 #[derive(Debug, Deserialize)]
 pub(super) struct Wanted {
     kind: Option<String>,
+    /// A revision whose rule is shown as a draft.
+    from: Option<i64>,
 }
 
 pub(super) async fn new(
@@ -146,37 +161,58 @@ pub(super) async fn show(
     State(state): State<WebState>,
     user: CurrentUser,
     id: Path<String>,
+    wanted: Query<Wanted>,
 ) -> Result<Response, WebError> {
     let (id, entry) = (rule_id(&id.0)?, required(&state).await?);
-    let draft = Draft::of(find(&entry.revision.document, &id)?, entry.revision.id.0);
-    Ok(render(&EditPage::new(&state, &user, Some(id), draft).await?))
+    let current = find(&entry.revision.document, &id)?;
+    let Some(from) = wanted.0.from else {
+        let draft = Draft::of(current, entry.revision.id.0);
+        return Ok(render(&EditPage::new(&state, &user, Some(id), draft).await?));
+    };
+    let earlier = state.rules.revision(RevisionId(from)).await?.ok_or(WebError::NotFound)?;
+    let rule = find(&earlier.revision.document, &id)?.clone();
+    let draft = Draft { reason: format!("back to revision {from}"), ..Draft::of(&rule, entry.revision.id.0) };
+    let mut page = EditPage::new(&state, &user, Some(id.clone()), draft).await?;
+    page.panel = Panel::of(&state, Edit::Replace(id, rule)).await?;
+    page.overridable = page.panel.failing() > 0;
+    Ok(render(&page))
 }
 
 pub(super) async fn create(
     State(state): State<WebState>,
     admin: Admin,
+    wants: Wants,
     fields: Form<Vec<(String, String)>>,
 ) -> Result<Response, WebError> {
-    save(&state, &admin.0, None, &fields.0).await
+    save(&state, &admin.0, None, wants, &fields.0).await
 }
 
 pub(super) async fn replace(
     State(state): State<WebState>,
     admin: Admin,
+    wants: Wants,
     id: Path<String>,
     fields: Form<Vec<(String, String)>>,
 ) -> Result<Response, WebError> {
-    save(&state, &admin.0, Some(rule_id(&id.0)?), &fields.0).await
+    save(&state, &admin.0, Some(rule_id(&id.0)?), wants, &fields.0).await
 }
 
 async fn save(
     state: &WebState,
     user: &CurrentUser,
     id: Option<RuleId>,
+    wants: Wants,
     fields: &[(String, String)],
 ) -> Result<Response, WebError> {
     let mut draft = Draft::read(fields);
     let pressed = |name: &str| fields.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+    if wants == Wants::Fragment && pressed("preview").is_some() {
+        // While it is typed: the panel alone.
+        return Ok(render(&match draft.rule() {
+            Ok(rule) => Panel::of(state, edit(id, rule)).await?,
+            Err(errors) => Panel::broken(errors.into_iter().map(|e| format!("{}: {}", e.field, e.message))),
+        }));
+    }
     // Buttons that only change the form: nothing is saved.
     if let Some(n) = pressed("remove") {
         let n = n.parse::<usize>().ok().filter(|n| *n < draft.conditions.len());
@@ -208,13 +244,15 @@ async fn save(
             return Ok(with_status(render(&page), StatusCode::UNPROCESSABLE_ENTITY));
         }
     };
-    let (expected, change) =
-        (RevisionId(page.draft.revision), Change { author: user.person.as_str(), reason: &reason });
-    let saved = match &page.id {
-        Some(id) => state.rules.replace(id, rule, expected, change).await,
-        None => state.rules.create(rule, expected, change).await,
-    };
-    let status = match saved {
+    if pressed("preview").is_some() {
+        page.panel = Panel::of(state, edit(page.id.clone(), rule)).await?;
+        page.overridable = page.panel.failing() > 0;
+        return Ok(render(&page));
+    }
+    let despite_tests = pressed("despite_tests") == Some("yes");
+    let change = Change { author: user.person.as_str(), reason: &reason, despite_tests };
+    let expected = RevisionId(page.draft.revision);
+    let status = match state.rules.save(edit(page.id.clone(), rule.clone()), expected, change).await {
         Ok(_) => return Ok(see_other("/policies")),
         Err(RulesError::Store(error)) => return Err(error.into()),
         Err(RulesError::NoPolicy) => return Err(no_policy()),
@@ -247,10 +285,23 @@ async fn save(
                 .collect();
             StatusCode::UNPROCESSABLE_ENTITY
         }
-        Err(error @ (RulesError::Text(_) | RulesError::Arguments(_))) => {
+        Err(error @ RulesError::Tests(_)) => {
+            page.notice = Some(error.to_string());
+            page.panel = Panel::of(state, edit(page.id.clone(), rule)).await?;
+            page.overridable = true;
+            StatusCode::UNPROCESSABLE_ENTITY
+        }
+        Err(error @ (RulesError::Text(_) | RulesError::Arguments(_) | RulesError::Interrupted)) => {
             page.notice = Some(error.to_string());
             StatusCode::UNPROCESSABLE_ENTITY
         }
     };
     Ok(with_status(render(&page), status))
+}
+
+fn edit(id: Option<RuleId>, rule: Rule) -> Edit {
+    match id {
+        Some(id) => Edit::Replace(id, rule),
+        None => Edit::Create(rule),
+    }
 }

@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub(crate) use value::Asks;
 
 /// Addresses below `/policies` that are pages of their own: a rule of this id could not be edited there.
-const RESERVED: [&str; 5] = ["new", "history", "import", "export", "try"];
+const RESERVED: [&str; 7] = ["new", "history", "import", "export", "try", "tiers", "tests"];
 
 /// A mistake, and the field it belongs to: named as in the document, `when[0].value`.
 #[derive(Clone, PartialEq, Eq, Debug)]
