@@ -6,6 +6,7 @@ use crate::catalogue::ToolDefinition;
 use crate::core::Core;
 use crate::outcome::{ReasonCode, Refusal};
 use crate::rule_book::{Book, BookError};
+use crate::schema::unnamed;
 use crate::store::{Expect, FactQuery, Ruling, StoreError, StoredFacts};
 use sluicegate_policy::{
     ConversationId, Decision, Effect, Labels, LocalTime, LocalTimes, Origin, PolicyContext, RateQuery, Tier,
@@ -16,6 +17,9 @@ use std::sync::Arc;
 
 /// Readings of the revision before giving up on rules that change faster than they can be read.
 const MAX_READS: usize = 8;
+
+/// Characters shown of an argument's name.
+const MAX_SHOWN: usize = 100;
 
 /// The call that is judged, with what is known of it.
 pub(crate) struct Subject {
@@ -88,6 +92,17 @@ fn decide(
         tracing::error!(tool = %subject.frozen.tool(), "the policy engine failed");
         refusal(ReasonCode::PolicyFailed, "the policy engine failed; the call was not run", false)
     })?;
+    if decision.effect != Effect::Deny
+        && book.rules.inspects_arguments(subject.frozen.tool())
+        && let Some(extra) =
+            unnamed(subject.definition.input_schema(), &subject.frozen.arguments().to_value())
+    {
+        let sentence = format!(
+            "a rule looks at the arguments of this tool, so none may be given that its schema does not name: `{}`",
+            extra.chars().take(MAX_SHOWN).collect::<String>()
+        );
+        return Err(refusal(ReasonCode::InvalidArguments, &sentence, true));
+    }
     let sentence = decision.sentence(&book.rules);
     let refusal = (decision.effect == Effect::Deny).then(|| Refusal {
         code: decision.reason.into(),

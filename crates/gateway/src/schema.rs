@@ -47,6 +47,30 @@ impl Schema {
     }
 }
 
+/// The first argument that a schema does not name, as a path. An object whose properties a schema lists has no others,
+/// also as an element of a list; one that it leaves open is named as a whole.
+pub(crate) fn unnamed(schema: &Value, arguments: &Value) -> Option<String> {
+    let named = schema.get("properties").and_then(Value::as_object);
+    for (key, value) in arguments.as_object()? {
+        let Some(inner) = named.and_then(|named| named.get(key)) else { return Some(key.clone()) };
+        if let Some(rest) = unnamed_within(inner, value) {
+            return Some(format!("{key}.{rest}"));
+        }
+    }
+    None
+}
+
+fn unnamed_within(schema: &Value, value: &Value) -> Option<String> {
+    match value {
+        Value::Object(_) if schema.get("properties").is_some() => unnamed(schema, value),
+        Value::Array(elements) => {
+            let items = schema.get("items")?;
+            elements.iter().find_map(|element| unnamed_within(items, element))
+        }
+        _ => None,
+    }
+}
+
 fn cut(text: &str) -> String {
     let mut out: String = text.chars().take(MAX_COMPLAINT).collect();
     if out.len() < text.len() {

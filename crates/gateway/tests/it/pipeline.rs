@@ -189,3 +189,61 @@ async fn shutdown_withdraws_what_is_held_and_ends_what_runs() {
     let answer = held.outcome().await;
     assert_eq!((answer.state, house.world.effects()), (CallState::Withdrawn, 0));
 }
+
+/// The kind: a check that does not apply counts as passed. Under a rule that looks at arguments, other shapes of the
+/// argument and arguments beside it are refused, as long as no rule allows them all the same.
+#[tokio::test]
+async fn f30_arguments_that_a_rule_cannot_have_looked_at_are_refused() {
+    let house = House::new().await;
+    let rule = |when: serde_json::Value| {
+        json!({"version": 1, "rules": [
+            {"id": "open", "kind": "allow_tool", "match": {"server": "files", "tool": "open"}, "when": when},
+        ]})
+    };
+    house.set_rules(rule(json!([{"argument": "path", "op": "starts_with", "value": "ok"}]))).await;
+    let fine =
+        json!({"path": "ok/a", "options": {"depth": 1}, "labels": {"any": "thing"}, "parts": [{"name": 1}]});
+    assert_eq!(house.call("open", fine).outcome().await.state, CallState::Completed);
+    let mut many: Vec<String> = (0..10_000).map(|n| format!("ok/{n}")).collect();
+    many.push("elsewhere".to_owned());
+    for shape in [
+        json!({"path": ["ok", "../../x"]}),
+        json!({"path": {"path": "ok"}}),
+        json!({"path": 7}),
+        json!({"path": true}),
+        json!({"path": null}),
+        json!({"path": []}),
+        json!({"path": many}),
+        json!({}),
+    ] {
+        let answer = house.call("open", shape.clone()).outcome().await;
+        assert_eq!(
+            answer.state,
+            CallState::Denied,
+            "{}",
+            shape.to_string().chars().take(80).collect::<String>()
+        );
+    }
+    for (extra, named) in [
+        (json!({"path": "ok", "paths": ["../../x"]}), "`paths`"),
+        (json!({"path": "ok", "destination": "/"}), "`destination`"),
+        (json!({"path": "ok", "Path": "/"}), "`Path`"),
+        (json!({"path": "ok", "path ": "/"}), "`path `"),
+        (json!({"path": "ok", "options": {"depth": 1, "path": "/"}}), "`options.path`"),
+        (json!({"path": "ok", "parts": [{"name": 1}, {"path": "/"}]}), "`parts.path`"),
+    ] {
+        let answer = house.call("open", extra.clone()).outcome().await;
+        assert_eq!(
+            (answer.state, code(&answer)),
+            (CallState::Denied, Some(ReasonCode::InvalidArguments)),
+            "{extra}"
+        );
+        let sentence = answer.refusal.expect("a refusal").sentence;
+        assert!(sentence.contains(named), "{sentence}");
+    }
+    assert_eq!(house.world.effects(), 1);
+    // Where no rule looks at arguments, the tool's own schema alone decides.
+    house.set_rules(rule(json!([]))).await;
+    let extra = json!({"path": "x", "paths": []});
+    assert_eq!(house.call("open", extra).outcome().await.state, CallState::Completed);
+}

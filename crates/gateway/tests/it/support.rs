@@ -121,7 +121,22 @@ fn catalogue(description: &str) -> Catalogue {
         });
         Arc::new(ToolDefinition::pin(tool(name), server, definition).unwrap())
     };
-    Catalogue::new(["read", "write", "delete", "move"].map(define), Vec::new())
+    // Takes more than it names, at two depths.
+    let open = json!({
+        "name": "open",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "path": {},
+                "options": {"type": "object", "properties": {"depth": {"type": "integer"}}},
+                "labels": {"type": "object"},
+                "parts": {"type": "array", "items": {"type": "object", "properties": {"name": {}}}},
+            },
+        },
+    });
+    let open = Arc::new(ToolDefinition::pin(tool("open"), server, open).unwrap());
+    let tools = ["read", "write", "delete", "move"].map(define);
+    Catalogue::new(tools.into_iter().chain([open]), Vec::new())
 }
 
 /// Reading is allowed, writing held, deleting both denied and held, moving on no rule.
