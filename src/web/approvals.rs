@@ -22,6 +22,7 @@ use serde::Deserialize;
 use sluicegate_gateway::{ApprovalId, ResolveError, Resolved, StoredApproval, Verdict};
 use sluicegate_policy::Origin;
 use sluicegate_store::PendingCall;
+use std::collections::HashMap;
 
 /// Decided calls that the page lists.
 const DECIDED: u32 = 20;
@@ -158,13 +159,29 @@ pub(crate) fn announcement(known: Option<&[String]>, waiting: &[Card]) -> Option
     Some(Fragment::text("announce", Swap::Inside, &sentence))
 }
 
-/// The fields of both forms. What was ticked is for the person's eyes; the browser demands it, and the version shows
-/// what they saw.
+/// The fields of both forms. The version shows what the person saw.
 #[derive(Debug, Deserialize)]
 struct Answer {
-    version: i64,
+    version: String,
     reason: Option<String>,
     back: Option<String>,
+    /// Boxes, by name.
+    #[serde(flatten)]
+    boxes: HashMap<String, String>,
+}
+
+impl Answer {
+    fn version(&self) -> Result<i64, WebError> {
+        self.version.parse().map_err(|_| WebError::Invalid("the form's version is not a number".to_owned()))
+    }
+
+    fn place(&self) -> Place {
+        if self.back.as_deref() == Some("chat") { Place::Chat } else { Place::Inbox }
+    }
+
+    fn ticked(&self) -> Vec<String> {
+        self.boxes.iter().filter(|(_, value)| *value == "yes").map(|(name, _)| name.clone()).collect()
+    }
 }
 
 async fn approve(
@@ -174,6 +191,19 @@ async fn approve(
     id: Path<String>,
     answer: Form<Answer>,
 ) -> Result<Response, WebError> {
+    let held = find(&state, &id.0).await?;
+    let ticked = answer.0.ticked();
+    // The browser demands the ticks as well; this is for what comes without one.
+    if card(&state, &decider.user, &held, Place::Inbox).with_ticked(&ticked).lacks_a_tick() {
+        let refused = Answered {
+            status: StatusCode::UNPROCESSABLE_ENTITY,
+            notice: "Nothing was approved: tick each box first, once you have read what it says.".to_owned(),
+            held,
+            place: answer.0.place(),
+            ticked,
+        };
+        return refused.respond(&state, &decider.user, wants).await;
+    }
     resolve(&state, &decider, wants, &id.0, Verdict::Approve, answer.0).await
 }
 
@@ -196,14 +226,14 @@ async fn resolve(
     answer: Answer,
 ) -> Result<Response, WebError> {
     let approval = ApprovalId::parse(id).ok_or(WebError::NotFound)?;
-    let place = if answer.back.as_deref() == Some("chat") { Place::Chat } else { Place::Inbox };
+    let (place, version) = (answer.place(), answer.version()?);
     let reason = answer.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty());
     if reason.is_some_and(|reason| reason.chars().count() > MOST_REASON) {
         return Err(WebError::Invalid(format!("a reason has at most {MOST_REASON} characters")));
     }
     let resolved = state
         .approvals
-        .resolve(&decider.approver, approval, answer.version, verdict, reason.map(str::to_owned))
+        .resolve(&decider.approver, approval, version, verdict, reason.map(str::to_owned))
         .await;
     let (status, notice) = match resolved {
         Ok(Resolved::Decided(stored)) => (StatusCode::OK, sentence("This call was", &stored)),
@@ -230,15 +260,7 @@ async fn resolve(
         }
     };
     let held = state.calls.held(approval).await?.ok_or(WebError::NotFound)?;
-    let answered = Answered { status, notice, held, place };
-    match wants {
-        Wants::Fragment => answered.fragments(state, &decider.user).await,
-        Wants::Page | Wants::Json if status == StatusCode::OK => Ok(see_other(&answered.back())),
-        Wants::Page | Wants::Json => {
-            let card = card(state, &decider.user, &answered.held, Place::Inbox).with_notice(answered.notice);
-            one(state, &decider.user, card, status).await
-        }
-    }
+    Answered { status, notice, held, place, ticked: Vec::new() }.respond(state, &decider.user, wants).await
 }
 
 /// An answer to a held call that has been given, and what became of it.
@@ -247,9 +269,22 @@ struct Answered {
     notice: String,
     held: PendingCall,
     place: Place,
+    /// Boxes that stay ticked.
+    ticked: Vec<String>,
 }
 
 impl Answered {
+    async fn respond(self, state: &WebState, user: &CurrentUser, wants: Wants) -> Result<Response, WebError> {
+        match wants {
+            Wants::Fragment => self.fragments(state, user).await,
+            Wants::Page | Wants::Json if self.status == StatusCode::OK => Ok(see_other(&self.back())),
+            Wants::Page | Wants::Json => {
+                let card = card(state, user, &self.held, Place::Inbox).with_ticked(&self.ticked);
+                one(state, user, card.with_notice(self.notice), self.status).await
+            }
+        }
+    }
+
     /// Where a browser without script goes on.
     fn back(&self) -> String {
         match (&self.held.call.conversation, self.place) {
@@ -268,7 +303,7 @@ impl Answered {
         if self.place == Place::Inbox && ok {
             fragments.extend(self::fragments(state, user).await?.0);
         }
-        let card = card(state, user, &self.held, self.place);
+        let card = card(state, user, &self.held, self.place).with_ticked(&self.ticked);
         let card = if ok { card } else { card.with_notice(self.notice.clone()) };
         fragments.extend(Fragment::new(format!("approval-{id}"), Swap::Whole, &card));
         let (tone, icon) = if ok { (Tone::Neutral, Icon("check")) } else { (Tone::Info, Icon("info")) };

@@ -7,6 +7,8 @@ mod agent_loop;
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod cards;
+#[cfg(test)]
 mod commands;
 #[cfg(test)]
 mod counting;

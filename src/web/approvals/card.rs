@@ -92,6 +92,7 @@ struct Tick {
     name: String,
     says: String,
     target: Option<Marked>,
+    ticked: bool,
 }
 
 impl Card {
@@ -192,6 +193,21 @@ impl Card {
         self
     }
 
+    /// The same card with these boxes ticked already.
+    pub(crate) fn with_ticked(mut self, ticked: &[String]) -> Self {
+        if let Answer::Forms { ticks, .. } = &mut self.answer {
+            for tick in ticks {
+                tick.ticked = ticked.contains(&tick.name);
+            }
+        }
+        self
+    }
+
+    /// Whether a box that approving asks for is not ticked.
+    pub(crate) fn lacks_a_tick(&self) -> bool {
+        self.forms().is_some_and(|(_, ticks, _)| ticks.iter().any(|tick| !tick.ticked))
+    }
+
     /// One sentence for who cannot see it come.
     pub(crate) fn announcement(&self) -> String {
         let left = self.ring.as_ref().map(|ring| figures::left(ring.left_ms)).unwrap_or_default();
@@ -232,13 +248,14 @@ fn ticks(server: &str, tool: &str, tier: Tier, arguments: &ArgumentList) -> Vec<
             Some(target) => (format!("I have read the arguments, and {tool} may act on"), Some(target)),
             None => (format!("I have read the arguments, and {server} may run"), Some(Marked::of(tool))),
         };
-        ticks.push(Tick { name: "confirmed".to_owned(), says, target });
+        ticks.push(Tick { name: "confirmed".to_owned(), says, target, ticked: false });
     }
     let opened = arguments.must_open().into_iter().enumerate();
     ticks.extend(opened.map(|(at, what)| Tick {
         name: format!("opened-{at}"),
         says: format!("I have opened and read {what}"),
         target: None,
+        ticked: false,
     }));
     ticks
 }

@@ -411,6 +411,11 @@ impl Form {
         self.controls.iter().map(|control| control.name.as_str()).collect()
     }
 
+    /// The path it is sent to.
+    pub(crate) fn path(&self) -> String {
+        path_of(&Url::parse(&self.address).expect("a form's address"))
+    }
+
     /// The value of a field as it stands.
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         self.controls.iter().find(|control| control.name == name && control.sent).map(|c| c.value.as_str())
