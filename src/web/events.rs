@@ -82,6 +82,13 @@ impl Streams {
             open.ended.cancel();
         }
     }
+
+    /// Ends every stream.
+    pub(crate) fn end_all(&self) {
+        for open in self.0.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            open.ended.cancel();
+        }
+    }
 }
 
 impl Drop for Place {
@@ -147,7 +154,7 @@ impl Region {
     /// Whether a change can be seen in it. When in doubt, yes: what does not differ is not sent.
     fn shows(&self, change: &Change) -> bool {
         match change {
-            Change::Approval { .. } | Change::Policy(_) => true,
+            Change::Approval { .. } | Change::Policy(_) | Change::Elsewhere => true,
             Change::Call { conversation, .. } => match self {
                 Self::Agent(mine) => conversation.as_ref() == Some(mine),
                 Self::Approvals | Self::Approval(_) => true,

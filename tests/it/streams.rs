@@ -1,7 +1,7 @@
 //! Live pages: what an event stream sends, and that nothing depends on it.
 
 use crate::harness::page::Browser;
-use crate::harness::server::Server;
+use crate::harness::server::{Server, command};
 use crate::pages::hold;
 use reqwest::StatusCode;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -45,6 +45,20 @@ async fn f36_a_stream_begins_with_the_present_state_and_goes_on_with_changes() {
         assert!(first.contains("The inbox is clear") && !first.contains(&card), "{first}");
         assert_eq!(first.matches(&held.approval).count(), 1, "once, in the list of decided calls");
     }
+}
+
+/// F36: what another process changes reaches an open page by itself too.
+#[tokio::test]
+async fn f36_an_import_by_another_process_refreshes_open_pages() {
+    let server = Server::start().await;
+    let browser = Browser::signed_in(&server).await;
+    let mut events = browser.events("/events", None).await;
+    let first = events.next().await.unwrap().data.unwrap();
+    assert!(first.contains("Policy v1,"), "{first}");
+    std::fs::write(server.folder().join("next.yaml"), "version: 1\nrules: []\n").unwrap();
+    let imported = command(server.shared_folder(), &["policy", "import", "next.yaml"]).await;
+    assert_eq!(imported.code(), Some(0), "{imported:?}");
+    events.next_with(|data| data.contains("Policy v2,")).await;
 }
 
 #[tokio::test]

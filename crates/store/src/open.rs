@@ -22,6 +22,7 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations");
 
@@ -29,6 +30,9 @@ static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations");
 const OPEN_WAIT: Duration = Duration::from_secs(5);
 /// How long a reader waits for a free connection or for a lock.
 const READ_WAIT: Duration = Duration::from_secs(5);
+
+/// How often the server looks whether another process has written.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What a commit waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -50,6 +54,7 @@ pub struct StoreOptions {
 /// An open store. It owns the writer and gives out narrow handles.
 #[derive(Debug)]
 pub struct Store {
+    path: PathBuf,
     writer: Writer,
     task: WriterTask,
     /// For decisions alone, so that a slow page cannot hold up a call.
@@ -57,7 +62,23 @@ pub struct Store {
     /// For pages and exports.
     pages: SqlitePool,
     feed: Feed,
+    /// Looks for what other processes write; ends when it is dropped.
+    _watch: Option<DropGuard>,
     clock: Arc<dyn Clock>,
+}
+
+/// Tells the feed when another process has written: the command line, beside the server.
+async fn watch(reads: SqlitePool, feed: Feed, ended: CancellationToken) {
+    let mut pause = tokio::time::interval(LOOK_EVERY);
+    pause.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while ended.run_until_cancelled(pause.tick()).await.is_some() {
+        let head = sqlx::query_scalar("SELECT seq FROM audit_head WHERE one = 1").fetch_one(&reads).await;
+        match head {
+            Ok(head) => feed.found(head),
+            // Whoever reads or writes says so where it matters; the next look comes.
+            Err(error) => tracing::debug!(%error, "the store could not be looked at"),
+        }
+    }
 }
 
 impl Store {
@@ -100,6 +121,12 @@ impl Store {
         Self::start(&path, options, clock, None).await
     }
 
+    /// Its file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     async fn start(
         path: &Path,
         options: SqliteConnectOptions,
@@ -113,11 +140,27 @@ impl Store {
                 .acquire_timeout(READ_WAIT)
                 .connect_lazy_with(reading.clone())
         };
-        let feed = Feed::new();
+        let (feed, serves) = (Feed::new(), lock.is_some());
         let (writer, task) = WriterTask::start(options, clock.clone(), feed.clone(), lock);
-        let store = Self { writer, task, gate: pool(4), pages: pool(4), feed, clock };
+        let mut store = Self {
+            path: path.to_owned(),
+            writer,
+            task,
+            gate: pool(4),
+            pages: pool(4),
+            feed,
+            _watch: None,
+            clock,
+        };
         match store.people().first_person().await {
-            Ok(()) => Ok(store),
+            Ok(()) => {
+                if serves {
+                    let ended = CancellationToken::new();
+                    tokio::spawn(watch(store.pages.clone(), store.feed(), ended.clone()));
+                    store._watch = Some(ended.drop_guard());
+                }
+                Ok(store)
+            }
             Err(error) => {
                 store.close().await;
                 Err(OpenError::Other { path: path.to_owned(), why: error.to_string() })

@@ -283,6 +283,7 @@ impl Thread {
         match self.transact(&mut tx, &mut batch).await {
             Ok(()) => {
                 self.conn = Some(tx.conn);
+                self.feed.written(tx.head.seq);
                 for change in tx.changes {
                     self.feed.publish(change);
                 }
@@ -305,6 +306,7 @@ impl Thread {
         let (seq, hash) =
             sqlx::query_as("SELECT seq, hash FROM audit_head WHERE one = 1").fetch_one(&mut tx.conn).await?;
         tx.head = ChainHead { seq, hash };
+        self.feed.found(seq);
         for waiting in batch {
             let head = tx.head.clone();
             let changes = tx.changes.len();

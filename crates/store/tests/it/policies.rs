@@ -1,9 +1,11 @@
 //! Policy revisions.
 
-use crate::support::{House, document, rules};
+use crate::support::{House, document, rules, url};
 use serde_json::{Value, json};
 use sluicegate_gateway::{CallStore as _, RevisionId, StoreError};
-use sluicegate_store::{AuditFilter, AuditStart, Change, PolicyAppended};
+use sluicegate_store::{AuditFilter, AuditStart, Change, PolicyAppended, Store, StoreOptions};
+use std::sync::Arc;
+use std::time::Duration;
 
 async fn last_event(house: &House) -> (String, Value) {
     let rows = house.store.audit().rows(&AuditFilter::default(), AuditStart::Latest, 1).await.unwrap().rows;
@@ -95,4 +97,17 @@ async fn a_document_changed_by_hand_is_not_the_policy() {
         house.store.policies().append(rules(), Some(RevisionId(1)), "admin", "", "import").await.unwrap();
     assert_eq!(added, PolicyAppended::Appended(RevisionId(2)));
     assert_eq!(house.calls.policy(RevisionId(2)).await.unwrap().document, rules());
+}
+
+/// The kind: a page that goes on showing what another process has changed.
+#[tokio::test]
+async fn f36_what_another_process_writes_is_told_here() {
+    let house = House::new().await;
+    let (url, clock) = (url(&house.folder), Arc::new(house.clock.clone()));
+    let tool = Store::open_tool(&url, clock, StoreOptions::default()).await.unwrap();
+    let mut feed = house.store.feed().subscribe();
+    tool.policies().append(rules(), None, "admin", "", "import").await.unwrap();
+    let told = async { while feed.recv().await.unwrap() != Change::Elsewhere {} };
+    tokio::time::timeout(Duration::from_secs(30), told).await.expect("the server is told");
+    tool.close().await;
 }
