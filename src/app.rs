@@ -1,6 +1,7 @@
 //! The composition root: builds everything once, introduces the parts to each other, and takes them down in order.
 //! If you want to know how the house is wired, this is the room to look in.
 
+mod leftovers;
 mod models;
 mod product_files;
 mod sign_in;
@@ -73,7 +74,9 @@ async fn run(
     let listening = listener.local_addr().context("the address listened on cannot be read")?;
     let origin = config.origin(listening);
 
-    let (invoke, upstreams) = upstreams::connect(config, around)?;
+    let mark = leftovers::mark(store.path())?;
+    let leftovers = leftovers::end(store, &mark).await?;
+    let (invoke, upstreams) = upstreams::connect(config, around, &mark)?;
     let settings = GatewaySettings { approval_defaults: defaults, max_in_flight: MAX_IN_FLIGHT };
     let (gateway, approvals, running) =
         ToolExecutionGateway::new(invoke, store.calls(), clock.clone(), settings);
@@ -108,11 +111,11 @@ async fn run(
         conversations: store.conversations(),
         audit: store.audit(),
         people: store.people(),
-        policies: store.policies(),
         rules: rules.knowing(catalogue.clone()),
         settings: config.settings.clone(),
         resolutions: store.resolutions(),
         catalogue,
+        leftovers,
         feed: store.feed(),
         clock,
         hosts: Hosts::new(&origin, listening)?,

@@ -124,6 +124,14 @@ impl Rules {
         self.policies.current().await
     }
 
+    /// Its number alone, for whoever keeps what was read.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn current_id(&self) -> Result<Option<RevisionId>, StoreError> {
+        self.policies.current_id().await
+    }
+
     /// Revisions, the latest first.
     ///
     /// # Errors

@@ -25,9 +25,14 @@ const MAX_LIST: u64 = 1024 * 1024;
 pub(super) fn connect(
     config: &Config,
     around: &Surroundings,
+    mark: &str,
 ) -> anyhow::Result<(impl Invoke, UpstreamControl)> {
     let entries = entries(config, around)?;
-    let options = PoolOptions { environment: around.process.clone(), ..PoolOptions::default() };
+    let options = PoolOptions {
+        environment: around.process.clone(),
+        mark: Some(mark.into()),
+        ..PoolOptions::default()
+    };
     Ok(sluicegate_mcp::connect(entries, options)?)
 }
 

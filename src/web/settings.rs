@@ -2,6 +2,7 @@
 
 use super::error::WebError;
 use super::events::Region;
+use super::extract::Form;
 use super::frame::{Frame, Place};
 use super::guard::{Admin, CurrentUser};
 use super::respond::{render, see_other};
@@ -12,11 +13,11 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
-use sluicegate_gateway::ServerState;
+use serde::Deserialize;
 use sluicegate_gateway::audit::EventKind;
+use sluicegate_gateway::{Leftovers, ServerState};
 use sluicegate_policy::Role;
 use sluicegate_store::{AuditFilter, AuditStart};
-use tower_sessions::Session;
 
 /// Everyone who is signed in may look; ending all sessions takes an [`Admin`].
 pub(super) fn router() -> Router<WebState> {
@@ -96,6 +97,7 @@ async fn checks(state: &WebState) -> Result<Vec<Health>, WebError> {
             "the last start found no call that an earlier run left open",
         ),
     });
+    checks.push(processes(state.leftovers));
     for server in state.catalogue.snapshot().servers() {
         let (tone, word) = match server.state {
             ServerState::Ready => (Tone::Allow, "connected"),
@@ -112,20 +114,46 @@ async fn checks(state: &WebState) -> Result<Vec<Health>, WebError> {
     Ok(checks)
 }
 
+fn processes(left: Leftovers) -> Health {
+    let (tone, word, detail) = match left {
+        Leftovers { ended: 0, alive: 0 } => {
+            (Tone::Allow, "none", "the last start found no server process of an earlier run".to_owned())
+        }
+        Leftovers { ended, alive: 0 } => {
+            (Tone::Neutral, "ended", format!("the last start ended {ended} that had outlived an earlier run"))
+        }
+        Leftovers { ended, alive } => (
+            Tone::Deny,
+            "still there",
+            format!(
+                "{alive} of an earlier run could not be ended and may still act; end them by hand ({ended} were ended)"
+            ),
+        ),
+    };
+    health("Left-over processes", tone, word, &detail)
+}
+
 /// Whether a start-up had nothing to settle.
 fn settled_nothing(facts: &str) -> bool {
     let facts: serde_json::Value = serde_json::from_str(facts).unwrap_or_default();
     ["unknown", "orphaned"].iter().all(|name| facts.get(name).and_then(serde_json::Value::as_u64) == Some(0))
 }
 
+#[derive(Debug, Deserialize)]
+struct Sure {
+    sure: Option<String>,
+}
+
 async fn sign_out_everywhere(
     State(state): State<WebState>,
     admin: Admin,
-    session: Session,
+    Form(asked): Form<Sure>,
 ) -> Result<Response, WebError> {
-    if let Some(id) = session.id() {
-        state.people.sign_out(&admin.0.person, &id.to_string()).await?;
+    // The browser demands the tick as well; this is for what comes without one.
+    if asked.sure.as_deref() != Some("yes") {
+        return Err(WebError::Invalid("nobody was signed out: tick the box first".to_owned()));
     }
-    state.people.delete_all_sessions().await?;
+    state.people.sign_out_everybody(&admin.0.person).await?;
+    state.streams().end_all();
     Ok(see_other("/sign-in"))
 }

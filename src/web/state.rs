@@ -6,11 +6,9 @@ use super::session::Attempts;
 use crate::agent::AgentHandle;
 use crate::config::Setting;
 use crate::rules::Rules;
-use sluicegate_gateway::{Approvals, Clock, StoreError, ToolCatalogue};
+use sluicegate_gateway::{Approvals, Clock, Leftovers, StoreError, ToolCatalogue};
 use sluicegate_policy::{Mode, Per, PolicyDocument, RuleKind};
-use sluicegate_store::{
-    AuditReader, CallReader, Conversations, Feed, People, Policies, PolicyEntry, Resolutions,
-};
+use sluicegate_store::{AuditReader, CallReader, Conversations, Feed, People, PolicyEntry, Resolutions};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
@@ -30,8 +28,6 @@ pub struct WebParts {
     pub audit: AuditReader,
     /// People and their sessions.
     pub people: People,
-    /// Policy revisions.
-    pub policies: Policies,
     /// The rules: edited, imported, explained.
     pub rules: Rules,
     /// The settings in force, for the page that shows them.
@@ -40,6 +36,8 @@ pub struct WebParts {
     pub resolutions: Resolutions,
     /// Reads which servers and tools there are.
     pub catalogue: ToolCatalogue,
+    /// Server processes that an earlier run left behind.
+    pub leftovers: Leftovers,
     /// Tells what changed.
     pub feed: Feed,
     /// Tells the time.
@@ -99,12 +97,12 @@ impl WebState {
     /// The policy in force, read anew when its revision is another one. One that cannot be read is none: the gate
     /// denies every call then, too.
     pub(crate) async fn policy(&self) -> Result<Option<Arc<PolicyEntry>>, StoreError> {
-        let Some(id) = self.policies.current_id().await? else { return Ok(None) };
+        let Some(id) = self.rules.current_id().await? else { return Ok(None) };
         let known = self.0.policy.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(known) = known.filter(|known| known.revision.id == id) {
             return Ok(Some(known));
         }
-        match self.policies.get(id).await {
+        match self.rules.revision(id).await {
             Ok(Some(entry)) => {
                 let entry = Arc::new(entry);
                 *self.0.policy.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&entry));

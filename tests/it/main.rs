@@ -21,6 +21,8 @@ mod journey;
 #[cfg(test)]
 mod kills;
 #[cfg(test)]
+mod leftovers;
+#[cfg(test)]
 mod live_rules;
 #[cfg(test)]
 mod llm;

@@ -354,7 +354,16 @@ async fn settings_show_no_secret_and_end_every_session() {
     for path in ["/settings", "/tools?server=context7", "/audit/events", "/"] {
         assert!(!browser.get(path).await.body.contains(secret), "{path}");
     }
-    let page = browser.submit(&page.form("#everywhere").choose("sure", "yes")).await;
+    let mut events = browser.events("/events", None).await;
+    events.next().await.unwrap();
+    let everywhere = page.form("#everywhere");
+    browser.submit(&everywhere).await.expect_status(StatusCode::BAD_REQUEST);
+    browser.get("/settings").await.expect_status(StatusCode::OK);
+    let page = browser.submit(&everywhere.choose("sure", "yes")).await;
     assert!(page.path.starts_with("/sign-in"), "{}", page.path);
     assert!(browser.get("/settings").await.path.starts_with("/sign-in"));
+    while events.next().await.is_some() {}
+    let server = server.restart().await;
+    let page = Browser::signed_in(&server).await.get("/audit/events?kind=signed_out").await;
+    assert!(page.text("main").contains("everybody"), "{}", page.text("main"));
 }

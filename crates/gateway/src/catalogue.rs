@@ -137,6 +137,15 @@ pub struct ServerStatus {
     pub about: Option<String>,
 }
 
+/// Server processes of an earlier run that had outlived it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Leftovers {
+    /// So many were ended.
+    pub ended: usize,
+    /// So many could not be.
+    pub alive: usize,
+}
+
 /// A snapshot of all servers and tools.
 #[derive(Debug, Default)]
 pub struct Catalogue {

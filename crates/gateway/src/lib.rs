@@ -42,7 +42,7 @@ pub use approvals::{
 };
 pub use call::{CallId, Caller, FrozenCall, ProposedArguments, ProposedCall, ProposedTool};
 pub use catalogue::{
-    Catalogue, DefinitionError, Hints, ServerState, ServerStatus, ToolCatalogue, ToolDefinition,
+    Catalogue, DefinitionError, Hints, Leftovers, ServerState, ServerStatus, ToolCatalogue, ToolDefinition,
 };
 pub use clock::{Clock, Clocks, ManualClock, Stamp, SystemClock};
 pub use facts::local_times;

@@ -6,4 +6,4 @@ mod upstream;
 
 pub use files::{RootError, ServeError, check_root, serve_files};
 pub use servers::{ServerEntry, ServersError};
-pub use upstream::{PoolOptions, UpstreamControl, connect};
+pub use upstream::{PoolOptions, UpstreamControl, connect, end_leftovers};

@@ -31,6 +31,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+pub use stdio::leftovers::end_leftovers;
 use supervisor::Supervisor;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -47,6 +48,8 @@ pub struct PoolOptions {
     /// Our own environment. Child processes get a short base list of it (paths, home, language, time zone, temporary
     /// files) and what their entry names, nothing else.
     pub environment: Vec<(OsString, OsString)>,
+    /// Given to every child process, so that [`end_leftovers`] finds those that outlive a run that was killed.
+    pub mark: Option<Arc<str>>,
     /// Limit of one call where the server's entry sets none: 30 s by default.
     pub call_timeout: Duration,
     /// Limit of starting and greeting a server: 60 s by default, since some launchers fetch their server first.
@@ -57,6 +60,7 @@ impl Default for PoolOptions {
     fn default() -> Self {
         Self {
             environment: Vec::new(),
+            mark: None,
             call_timeout: Duration::from_secs(30),
             handshake_timeout: Duration::from_secs(60),
         }
@@ -188,6 +192,7 @@ pub fn connect(
             outdated: outdated_seen,
             noise: Arc::new(Noise::new(masks)),
             environment: Arc::clone(&environment),
+            mark: options.mark.clone(),
             http: client.clone(),
             handshake: options.handshake_timeout,
             stop: stop.clone(),

@@ -280,6 +280,10 @@ pub(crate) fn sign_in_failed(person: Option<&PersonId>, why: &str) -> AuditEvent
     maybe(event, "person", person.map(PersonId::as_str))
 }
 
+pub(crate) fn everybody_signed_out(by: &PersonId, sessions: u64) -> AuditEvent {
+    signed_out(by).fact("everybody", true).fact("sessions", sessions)
+}
+
 pub(crate) fn signed_out(person: &PersonId) -> AuditEvent {
     AuditEvent::new(EventKind::SignedOut, None, person.as_str())
 }

@@ -1,8 +1,9 @@
 //! Browser sessions: opaque data by id. The id is kept as its digest.
 
 use crate::error::failed;
+use crate::events;
 use crate::people::People;
-use sluicegate_gateway::{Digest, StoreError};
+use sluicegate_gateway::{Digest, PersonId, StoreError};
 
 pub(crate) fn id_digest(id: &str) -> String {
     Digest::of("sluicegate/session/1", &[id.as_bytes()]).to_string()
@@ -96,16 +97,18 @@ impl People {
             .await
     }
 
-    /// Removes every session: everybody must sign in again.
+    /// Removes every session: everybody must sign in again. Records `signed_out` with their number.
     ///
     /// # Errors
-    /// When it could not be recorded.
-    pub async fn delete_all_sessions(&self) -> Result<(), StoreError> {
+    /// When it could not be recorded: then every session lives on.
+    pub async fn sign_out_everybody(&self, by: &PersonId) -> Result<(), StoreError> {
+        let by = by.clone();
         self.writer()
-            .run(|tx| {
+            .run(move |tx| {
                 Box::pin(async move {
-                    sqlx::query("DELETE FROM sessions").execute(tx.conn()).await.map_err(failed)?;
-                    Ok(())
+                    let ended =
+                        sqlx::query("DELETE FROM sessions").execute(tx.conn()).await.map_err(failed)?;
+                    tx.record(&events::everybody_signed_out(&by, ended.rows_affected())).map(|_| ())
                 })
             })
             .await

@@ -60,6 +60,7 @@ pub(crate) struct ConnectError {
 pub(crate) struct Dialler<'a> {
     pub(crate) entry: &'a ServerEntry,
     pub(crate) environment: &'a [(OsString, OsString)],
+    pub(crate) mark: Option<&'a str>,
     pub(crate) http: Option<&'a reqwest::Client>,
     pub(crate) masks: &'a Arc<Masks>,
     pub(crate) noise: &'a Arc<Noise>,
@@ -112,7 +113,7 @@ impl Dialler<'_> {
         let ended = Ended::default();
         let (process, service) = match self.entry.reach() {
             Reach::Stdio { command, args, env, cwd } => {
-                let started = Child::start(command, args, cwd.as_deref(), self.environment, env);
+                let started = Child::start(command, args, cwd.as_deref(), self.environment, env, self.mark);
                 let (child, pipes) = started.map_err(|error| ConnectError {
                     why: self.masks.show(&format!("`{command}` could not be started: {error}")),
                     reached: false,

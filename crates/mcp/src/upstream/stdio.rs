@@ -6,6 +6,7 @@
 
 pub(crate) mod child;
 pub(crate) mod environment;
+pub(crate) mod leftovers;
 mod lines;
 
 use crate::upstream::ledger::Ledger;

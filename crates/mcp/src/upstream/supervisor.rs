@@ -38,6 +38,7 @@ pub(crate) struct Supervisor {
     pub(crate) outdated: watch::Receiver<u64>,
     pub(crate) noise: Arc<Noise>,
     pub(crate) environment: Arc<[(OsString, OsString)]>,
+    pub(crate) mark: Option<Arc<str>>,
     pub(crate) http: Option<reqwest::Client>,
     pub(crate) handshake: Duration,
     pub(crate) stop: CancellationToken,
@@ -107,6 +108,7 @@ impl Supervisor {
         let dialler = Dialler {
             entry: &self.server.entry,
             environment: &self.environment,
+            mark: self.mark.as_deref(),
             http: self.http.as_ref(),
             masks: &self.server.masks,
             noise: &self.noise,

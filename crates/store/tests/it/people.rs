@@ -1,6 +1,7 @@
 //! People, one-time links, sessions.
 
 use crate::support::{House, START_MS, person};
+use sluicegate_gateway::audit::EventKind;
 use sluicegate_policy::Role;
 use sluicegate_store::{AuditFilter, AuditStart, SignIn};
 
@@ -116,6 +117,23 @@ async fn sessions_live_until_their_time_and_an_ended_one_does_not_come_back() {
     people.delete_session("c").await.unwrap();
     assert_eq!(people.load_session("c").await.unwrap(), None);
     assert!(people.load_session("d").await.unwrap().is_some());
-    people.delete_all_sessions().await.unwrap();
+
+    // Without a record there is no end, either.
+    assert!(people.create_session("e", b"x".to_vec(), until).await.unwrap());
+    house
+        .tamper(
+            "CREATE TRIGGER full BEFORE INSERT ON audit WHEN NEW.kind = 'signed_out' \
+             BEGIN SELECT RAISE(ABORT, 'the disk is full'); END",
+        )
+        .await;
+    people.sign_out_everybody(&person("admin")).await.unwrap_err();
+    assert!(people.load_session("d").await.unwrap().is_some());
+    house.tamper("DROP TRIGGER full").await;
+    people.sign_out_everybody(&person("admin")).await.unwrap();
     assert_eq!(people.load_session("d").await.unwrap(), None);
+    let filter = AuditFilter { kind: Some(EventKind::SignedOut), ..AuditFilter::default() };
+    let last = house.store.audit().rows(&filter, AuditStart::Latest, 1).await.unwrap().rows.remove(0);
+    assert_eq!(last.actor, "admin");
+    let facts: serde_json::Value = serde_json::from_str(&last.facts).unwrap();
+    assert_eq!((&facts["everybody"], &facts["sessions"]), (&true.into(), &2.into()));
 }

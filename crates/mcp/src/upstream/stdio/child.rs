@@ -41,9 +41,10 @@ impl Child {
         cwd: Option<&Path>,
         ours: &[(OsString, OsString)],
         entry: &BTreeMap<String, Hidden>,
+        mark: Option<&str>,
     ) -> std::io::Result<(Self, ChildPipes)> {
         let mut start = Command::new(command);
-        start.args(args).env_clear().envs(environment::of_child(ours, entry));
+        start.args(args).env_clear().envs(environment::of_child(ours, entry, mark));
         start.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A group of its own, whose number is the process's own. Killing on drop also has it reaped.
         start.process_group(0).kill_on_drop(true);
