@@ -3,6 +3,7 @@
 //! Exit codes: 0 yes or done, 1 no (an invalid policy, a broken trail), 2 it could not be found out or done.
 
 mod audit;
+mod home;
 mod policy;
 mod sandbox_files;
 mod serve;
@@ -40,6 +41,12 @@ enum Command {
         /// Folder to serve; made if it is not there
         #[arg(long, value_name = "DIR")]
         root: PathBuf,
+    },
+    /// The shipped demo smart home: MCP on standard input and output
+    Home {
+        /// Folder that keeps its state; made if it is not there
+        #[arg(long, value_name = "DIR")]
+        state: PathBuf,
     },
     /// Check a policy file, or make it the rules in force
     #[command(subcommand)]
@@ -123,6 +130,7 @@ fn run(line: CommandLine) -> anyhow::Result<Answer> {
         None => serve::run(&line.serve),
         Some(Command::Serve(flags)) => serve::run(&flags),
         Some(Command::SandboxFiles { root }) => sandbox_files::run(&root),
+        Some(Command::Home { state }) => home::run(&state),
         Some(Command::Policy(Policy::Check { file })) => policy::check(&file),
         Some(Command::Policy(Policy::Import { file, reason, despite_failing_tests, store })) => {
             policy::import(&file, &reason, despite_failing_tests, &store.config()?)

@@ -35,6 +35,9 @@ pub struct Flags {
     /// [default: mcp_servers.json, if it is there]
     #[arg(long, value_name = "FILE")]
     pub servers: Option<String>,
+    /// Folder in which the demo smart home keeps its state; made if it is not there [env: HOME_STATE] [default: ./home]
+    #[arg(long, value_name = "DIR")]
+    pub home_state: Option<String>,
     /// Folder that the sandbox file server serves; made if it is not there [env: SANDBOX_ROOT] [default: ./sandbox]
     #[arg(long, value_name = "DIR")]
     pub sandbox_root: Option<String>,
@@ -116,6 +119,8 @@ pub struct Config {
     pub servers: Named,
     /// The folder that the sandbox file server serves.
     pub sandbox_root: PathBuf,
+    /// The folder in which the home server keeps its state.
+    pub home_state: PathBuf,
     /// Seconds a held call waits where its rule names no time.
     pub approval_timeout_s: u32,
     /// Most steps of one turn of the chat agent.
@@ -188,6 +193,7 @@ impl Config {
             policy: values.file("POLICY_RULES_PATH", flags.policy.as_ref(), "policy_rules.yaml")?,
             servers: values.file("MCP_SERVERS_PATH", flags.servers.as_ref(), "mcp_servers.json")?,
             sandbox_root: values.file("SANDBOX_ROOT", flags.sandbox_root.as_ref(), "./sandbox")?.path,
+            home_state: values.file("HOME_STATE", flags.home_state.as_ref(), "./home")?.path,
             approval_timeout_s: values.read(
                 "APPROVAL_TIMEOUT_SECONDS",
                 flags.approval_timeout_seconds.as_ref(),

@@ -16,6 +16,7 @@ pub(super) fn check(config: &Config) -> anyhow::Result<()> {
         std::env::current_exe().context("the program's own file cannot be found")?,
         config.policy.path.clone(),
         config.servers.path.clone(),
+        config.home_state.clone(),
         PathBuf::from(".env"),
     ];
     files.extend(config.key_files.iter().cloned());

@@ -11,6 +11,7 @@ use sluicegate_mcp::{PoolOptions, ServerEntry, UpstreamControl};
 use crate::config::{Config, Named, Surroundings};
 
 const SANDBOX_FILES: &str = "sandbox-files";
+const HOME: &str = "home";
 const CONTEXT7: &str = "context7";
 const CONTEXT7_URL: &str = "https://mcp.context7.com/mcp";
 /// The header that context7 reads its key from.
@@ -43,20 +44,24 @@ fn entries(config: &Config, around: &Surroundings) -> anyhow::Result<Vec<ServerE
             .with_context(|| format!("the server list `{}` cannot be used", config.servers.path.display()))?,
         None => Vec::new(),
     };
-    let mut entries = vec![sandbox_files(&config.sandbox_root)?, context7(config)?];
+    let mut entries = vec![
+        itself(SANDBOX_FILES, "--root", ("SANDBOX_ROOT", &config.sandbox_root))?,
+        itself(HOME, "--state", ("HOME_STATE", &config.home_state))?,
+        context7(config)?,
+    ];
     entries.retain(|shipped| listed.iter().all(|entry| entry.name() != shipped.name()));
     entries.extend(listed);
     Ok(entries)
 }
 
-/// The program itself, as a child process.
-fn sandbox_files(root: &Path) -> anyhow::Result<ServerEntry> {
+/// The program itself, as a child process: its command of the server's name, on a folder.
+fn itself(name: &str, flag: &str, (setting, folder): (&str, &Path)) -> anyhow::Result<ServerEntry> {
     let program = std::env::current_exe().context("the program's own file cannot be found")?;
-    let root = std::path::absolute(root).context("SANDBOX_ROOT has no absolute path")?;
-    let (Some(program), Some(root)) = (program.to_str(), root.to_str()) else {
-        bail!("the paths of the program and of SANDBOX_ROOT must be UTF-8");
+    let folder = std::path::absolute(folder).with_context(|| format!("{setting} has no absolute path"))?;
+    let (Some(program), Some(folder)) = (program.to_str(), folder.to_str()) else {
+        bail!("the paths of the program and of {setting} must be UTF-8");
     };
-    Ok(ServerEntry::stdio(SANDBOX_FILES, program, &["sandbox-files", "--root", root])?)
+    Ok(ServerEntry::stdio(name, program, &[name, flag, folder])?)
 }
 
 fn context7(config: &Config) -> anyhow::Result<ServerEntry> {

@@ -16,6 +16,7 @@ const VARIABLES: &[&str] = &[
     "GEMINI_API_KEY_FILE",
     "GEMINI_BASE_URL",
     "GEMINI_MODEL",
+    "HOME_STATE",
     "LISTEN",
     "LOG_FILTER",
     "MAX_AGENT_STEPS",

@@ -6,15 +6,15 @@ mod writing;
 use std::io::Read;
 
 use cap_std::fs::{File, OpenOptions, OpenOptionsExt};
-use rmcp::model::{CallToolResult, ContentBlock, ErrorData, JsonObject};
+use rmcp::model::{CallToolResult, ContentBlock, ErrorData};
 use rustix::fs::{OFlags, RenameFlags};
 use rustix::io::Errno;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::error::FileError;
 use super::jail::{self, Entry, Jail, LastLink, Place};
+use crate::shipped::{failed, said, shaped, unknown_tool};
 pub(super) use listing::MAX_ENTRIES;
 
 /// The most text that is read or written at a time, in bytes.
@@ -56,17 +56,15 @@ pub(super) struct MoveFile {
 }
 
 impl Operation {
-    /// Reads a call. Absent arguments are an empty object; an unknown tool and arguments of another shape than
-    /// the tool's schema are the caller's errors in the protocol.
-    pub(super) fn parse(tool: &str, arguments: Option<JsonObject>) -> Result<Self, ErrorData> {
-        let arguments = Value::Object(arguments.unwrap_or_default());
+    /// Reads a call.
+    pub(super) fn parse(tool: &str, arguments: Value) -> Result<Self, ErrorData> {
         match tool {
             "list_files" => shaped(tool, arguments).map(Self::List),
             "read_file" => shaped(tool, arguments).map(Self::Read),
             "write_file" => shaped(tool, arguments).map(Self::Write),
             "move_file" => shaped(tool, arguments).map(Self::Move),
             "delete_file" => shaped(tool, arguments).map(Self::Delete),
-            _ => Err(ErrorData::invalid_params(format!("there is no tool `{tool}`"), None)),
+            _ => Err(unknown_tool(tool)),
         }
     }
 
@@ -79,17 +77,8 @@ impl Operation {
             Self::Move(MoveFile { from, to }) => move_file(jail, &from, &to),
             Self::Delete(OnePath { path }) => delete(jail, &path),
         };
-        done.unwrap_or_else(|refusal| CallToolResult::error(vec![ContentBlock::text(refusal.to_string())]))
+        done.unwrap_or_else(|refusal| failed(refusal.to_string()))
     }
-}
-
-fn shaped<T: DeserializeOwned>(tool: &str, arguments: Value) -> Result<T, ErrorData> {
-    serde_json::from_value(arguments)
-        .map_err(|error| ErrorData::invalid_params(format!("arguments of `{tool}`: {error}"), None))
-}
-
-fn said(text: String) -> CallToolResult {
-    CallToolResult::success(vec![ContentBlock::text(text)])
 }
 
 fn read(jail: &Jail, path: &str) -> Result<CallToolResult, FileError> {

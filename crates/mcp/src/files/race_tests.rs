@@ -16,7 +16,7 @@ const ENOUGH: usize = 200;
 const TRIES: usize = 200_000;
 
 fn run(jail: &Jail, tool: &str, arguments: &Value) -> (bool, String) {
-    let result = Operation::parse(tool, arguments.as_object().cloned()).unwrap().run(jail);
+    let result = Operation::parse(tool, arguments.clone()).unwrap().run(jail);
     (result.is_error != Some(true), serde_json::to_string(&result).unwrap())
 }
 

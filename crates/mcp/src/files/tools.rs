@@ -1,5 +1,4 @@
-//! The five tools as a client sees them. Schemas are written out by hand: those who use a tool pin the digest of
-//! its definition, so it changes only on purpose.
+//! The five tools as a client sees them.
 //!
 //! Annotations are true, and no louder than needed: `destructiveHint` is said of `delete_file` alone. Writing
 //! (it may replace a file) and moving (a file is no longer where it was) are not purely additive either; for
@@ -7,12 +6,13 @@
 
 use std::sync::Arc;
 
-use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use rmcp::model::Tool;
 use rmcp::object;
 use serde_json::{Value, json};
 
 use super::jail::MAX_PATH_BYTES;
 use super::operations::{MAX_ENTRIES, MAX_TEXT_BYTES};
+use crate::shipped::{closed_world, tool};
 
 /// All tools, always in this order.
 pub(super) fn all() -> [Tool; 5] {
@@ -103,7 +103,7 @@ fn move_file() -> Tool {
     });
     let description = "Move or rename a file within the sandbox. Never overwrites: if something exists at `to`, nothing is moved. \
                        Does not move directories.";
-    tool("move_file", "Move a file", description.to_owned(), input)
+    tool("move_file", "Move a file", description, input)
         .with_annotations(closed_world().read_only(false).idempotent(true))
 }
 
@@ -116,7 +116,7 @@ fn delete_file() -> Tool {
     });
     let description = "Delete a file of the sandbox. It cannot be brought back. Does not delete directories. If it is a link, the \
                        link is deleted and not what it points to.";
-    tool("delete_file", "Delete a file", description.to_owned(), input)
+    tool("delete_file", "Delete a file", description, input)
         .with_annotations(closed_world().read_only(false).destructive(true).idempotent(true))
 }
 
@@ -129,12 +129,4 @@ fn path(what: &str) -> Value {
              sandbox are refused."
         ),
     })
-}
-
-fn tool(name: &'static str, title: &str, description: String, input: JsonObject) -> Tool {
-    Tool::new_with_raw(name, Some(description.into()), input).with_title(title)
-}
-
-fn closed_world() -> ToolAnnotations {
-    ToolAnnotations::new().open_world(false)
 }

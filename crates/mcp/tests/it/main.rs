@@ -13,6 +13,8 @@ mod discovery;
 #[cfg(test)]
 mod files;
 #[cfg(test)]
+mod home;
+#[cfg(test)]
 mod http;
 #[cfg(test)]
 mod http_upstream;

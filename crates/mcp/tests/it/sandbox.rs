@@ -1,4 +1,4 @@
-//! The file server as a real child process, and a folder around its root to see what it must not touch.
+//! The shipped servers as real child processes, and a folder around its root to see what it must not touch.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -62,17 +62,22 @@ impl Folder {
     }
 }
 
-/// The command that serves `root`. Cargo builds the example along with the tests of this package.
+/// The command that serves `root`.
 pub(crate) fn command(root: impl AsRef<OsStr>) -> Command {
+    shipped("sandbox-files", root)
+}
+
+/// The command that serves a shipped server. Cargo builds the example along with the tests of this package.
+pub(crate) fn shipped(server: &str, folder: impl AsRef<OsStr>) -> Command {
     let tests = std::env::current_exe().unwrap();
-    let program = tests.ancestors().nth(2).unwrap().join("examples").join("serve_files");
+    let program = tests.ancestors().nth(2).unwrap().join("examples").join("shipped_server");
     assert!(program.is_file(), "{} is missing: run `cargo test` without `--test`", program.display());
     let mut command = Command::new(program);
-    command.arg(root).env_clear().kill_on_drop(true);
+    command.arg(server).arg(folder).env_clear().kill_on_drop(true);
     command
 }
 
-/// A client of the file server.
+/// A client of a shipped server.
 pub(crate) struct Client(RunningService<RoleClient, ()>);
 
 impl Client {
@@ -81,7 +86,11 @@ impl Client {
     }
 
     pub(crate) async fn start_with(root: impl AsRef<OsStr>, lifecycle: ClientLifecycleMode) -> Self {
-        let (transport, _) = TokioChildProcess::builder(command(root)).stderr(Stdio::null()).spawn().unwrap();
+        Self::of(command(root), lifecycle).await
+    }
+
+    pub(crate) async fn of(command: Command, lifecycle: ClientLifecycleMode) -> Self {
+        let (transport, _) = TokioChildProcess::builder(command).stderr(Stdio::null()).spawn().unwrap();
         Self(in_time(().serve_with_lifecycle(transport, lifecycle)).await.unwrap())
     }
 
