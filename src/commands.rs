@@ -35,7 +35,7 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the gate, its pages and its agent (the default)
-    Serve(Flags),
+    Serve(Box<Flags>),
     /// The shipped file server: MCP on standard input and output, confined to one folder
     SandboxFiles {
         /// Folder to serve; made if it is not there

@@ -49,7 +49,7 @@ async fn answered(house: &Counting, start: &Form, number: usize) -> String {
     let mut answers =
         vec![approved(&held), held.form("#transcript form[action$='/deny']"), held.form("form#stop")];
     answers.rotate_left(number % 3);
-    if number % 4 == 0 {
+    if number.is_multiple_of(4) {
         answers.pop();
     }
     let tab = house.browser.htmx("pending");

@@ -1,6 +1,11 @@
 //! Servers that others wrote, behind the gate: the reference filesystem server from npm and the clock from PyPI. They are
 //! installed by `tests/upstreams/run`, which runs these tests; nothing else does, since they need more than Rust.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "where the servers stand is told by the script that installs them"
+)]
+
 use crate::harness::model::{Answer, ModelServer, Received};
 use crate::harness::page::{Browser, Page};
 use crate::harness::server::{Server, Setup};

@@ -29,6 +29,9 @@ struct Shape<'a> {
     conditions: Vec<Asked<'a>>,
 }
 
+/// A rule, one of its conditions, and what that asks.
+type AskedBy<'a> = (&'a CompiledRule, &'a Condition, Question);
+
 struct Asked<'a> {
     rule: &'a CompiledRule,
     /// What each of the values answers.
@@ -37,7 +40,7 @@ struct Asked<'a> {
 
 impl<'a> Shapes<'a> {
     pub(super) fn of(rules: &[&'a CompiledRule]) -> Self {
-        let mut found: Vec<(Vec<String>, Vec<(&'a CompiledRule, &'a Condition, Question)>)> = Vec::new();
+        let mut found: Vec<(Vec<String>, Vec<AskedBy<'a>>)> = Vec::new();
         for rule in rules {
             for condition in &rule.written().when {
                 let Ok(question) = condition.compile() else { continue };
@@ -80,7 +83,7 @@ impl<'a> Shapes<'a> {
 }
 
 impl<'a> Shape<'a> {
-    fn new(keys: Vec<String>, conditions: Vec<(&'a CompiledRule, &'a Condition, Question)>) -> Self {
+    fn new(keys: Vec<String>, conditions: Vec<AskedBy<'a>>) -> Self {
         let mut values: Vec<Option<Value>> = Vec::new();
         let mut add = |value: Option<Value>| {
             if values.len() < MAX_VALUES && !values.contains(&value) {

@@ -38,7 +38,7 @@ impl Index {
         for (names, places) in &self.open {
             if names.fit(tool) {
                 match &mut found {
-                    Cow::Borrowed(none) if none.is_empty() => found = Cow::Borrowed(places),
+                    Cow::Borrowed([]) => found = Cow::Borrowed(places),
                     some => some.to_mut().extend(places),
                 }
             }

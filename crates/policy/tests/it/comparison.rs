@@ -78,7 +78,7 @@ fn edited(n: usize, key: &str, value: Value) -> Value {
 
 /// The place of the rule of that id.
 fn place(id: &str) -> usize {
-    rich().as_array().unwrap().iter().position(|rule| rule["id"] == id).unwrap_or_else(|| panic!("{id}"))
+    rich().as_array().unwrap().iter().position(|rule| rule["id"] == id).unwrap()
 }
 
 #[test]
