@@ -145,7 +145,7 @@ async fn run(
     let ended = broke.await;
     info!("stopping");
     shutdown.cancel();
-    stop_in_order(&agent, &running, upstreams).await;
+    stop_in_order(&agent, &running, upstreams, &mark).await;
     if !serving.is_finished() && tokio::time::timeout(PAGES_END, &mut serving).await.is_err() {
         serving.abort();
     }
@@ -153,7 +153,7 @@ async fn run(
 }
 
 /// Turns first, since they propose calls; then calls, since they use servers; then servers.
-async fn stop_in_order(agent: &AgentHandle, running: &Running, upstreams: UpstreamControl) {
+async fn stop_in_order(agent: &AgentHandle, running: &Running, upstreams: UpstreamControl, mark: &str) {
     if !agent.shutdown(TURNS_END).await {
         warn!("some turns of the chat did not end in time");
     }
@@ -163,6 +163,7 @@ async fn stop_in_order(agent: &AgentHandle, running: &Running, upstreams: Upstre
     if !upstreams.shutdown(SERVERS_END).await {
         warn!("some MCP servers had to be killed");
     }
+    leftovers::end_escaped(mark).await;
 }
 
 fn report(seeded: &Seeded) {

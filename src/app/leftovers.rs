@@ -20,6 +20,14 @@ pub(super) fn mark(file: &Path) -> anyhow::Result<String> {
     Ok(Digest::of("sluicegate/store-file/1", &parts).to_string())
 }
 
+/// Ends what servers of this run started outside their own process group, once the servers themselves have ended.
+pub(super) async fn end_escaped(mark: &str) {
+    let found = end_leftovers(mark).await;
+    if found != Leftovers::default() {
+        warn!(ended = found.ended, alive = found.alive, "MCP servers left processes behind; they were ended");
+    }
+}
+
 /// Ends them. The store is this run's alone by now, so whatever carries its mark belongs to a run that is gone.
 pub(super) async fn end(store: &Store, mark: &str) -> anyhow::Result<Leftovers> {
     let found = end_leftovers(mark).await;

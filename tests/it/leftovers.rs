@@ -28,20 +28,29 @@ async fn until(what: &str, mut done: impl FnMut() -> bool) {
     tokio::time::timeout(Duration::from_secs(30), waiting).await.unwrap_or_else(|_| panic!("{what}"));
 }
 
+fn three_servers() -> Setup {
+    let shell = |script: &str| json!({"command": "sh", "args": ["-c", script]});
+    let servers = json!({"mcpServers": {"well": shell(WELL), "deaf": shell(DEAF), "daemon": shell(DAEMON)}});
+    Setup::new().file("mcp_servers.json", servers.to_string()).env("PATH", "/usr/bin:/bin")
+}
+
+/// Waits until each of the three runs.
+async fn processes(folder: &Path) -> [PathBuf; 3] {
+    let names = ["well", "deaf", "daemon"];
+    let number = |name: &str| std::fs::read_to_string(folder.join(format!("{name}.pid")));
+    let told = |name: &str| number(name).is_ok_and(|number| number.ends_with('\n'));
+    until("the servers start", || names.iter().all(|name| told(name))).await;
+    let processes = names.map(|name| PathBuf::from("/proc").join(number(name).unwrap().trim()));
+    assert!(processes.iter().all(|process| lives(process)));
+    processes
+}
+
 /// The kind: processes that gather with each hard kill of their parent.
 #[tokio::test]
 async fn f11_servers_of_a_killed_product_end_by_themselves_or_at_the_next_start() {
-    let shell = |script: &str| json!({"command": "sh", "args": ["-c", script]});
-    let servers = json!({"mcpServers": {"well": shell(WELL), "deaf": shell(DEAF), "daemon": shell(DAEMON)}});
-    let setup = Setup::new().file("mcp_servers.json", servers.to_string()).env("PATH", "/usr/bin:/bin");
-    let server = setup.start().await;
+    let server = three_servers().start().await;
     let folder = server.shared_folder();
-    let number = |name: &str| std::fs::read_to_string(folder.path().join(format!("{name}.pid")));
-    let told = |name: &str| number(name).is_ok_and(|number| number.ends_with('\n'));
-    until("the servers start", || ["well", "deaf", "daemon"].iter().all(|name| told(name))).await;
-    let process = |name: &str| PathBuf::from("/proc").join(number(name).unwrap().trim());
-    let (well, deaf, daemon) = (process("well"), process("deaf"), process("daemon"));
-    assert!(lives(&well) && lives(&deaf) && lives(&daemon));
+    let [well, deaf, daemon] = processes(folder.path()).await;
     let page = Browser::signed_in(&server).await.get("/settings").await;
     assert!(page.text("main").contains("found no server process of an earlier run"), "{}", page.text("main"));
 
@@ -63,4 +72,18 @@ async fn f11_servers_of_a_killed_product_end_by_themselves_or_at_the_next_start(
     assert_eq!(server.stop().await.code(), Some(0));
     let server = Setup::new().start_in(folder).await;
     assert!(!server.log().contains("earlier run were still there"), "{}", server.log());
+}
+
+/// The kind: processes that remain after an orderly stop, by either signal.
+#[tokio::test]
+async fn f11_a_stop_leaves_no_process_wherever_it_went() {
+    for signal in ["TERM", "INT"] {
+        let server = three_servers().start().await;
+        let folder = server.shared_folder();
+        let processes = processes(folder.path()).await;
+        server.signal(signal).await;
+        let ended = server.ended().await;
+        assert_eq!(ended.code(), Some(0), "{ended:?}");
+        assert!(!processes.iter().any(|process| lives(process)), "after SIG{signal}: {ended:?}");
+    }
 }
