@@ -1,4 +1,5 @@
-//! A house with a tool whose effects are counted on disk, and a scripted model that asks for it: `add NAME`.
+//! A house with a tool whose effects are counted on disk, and a scripted model that asks for it: `add NAME`, or for
+//! anything at all: `call {"name": …, "args": …}`.
 
 use crate::harness::model::{Answer, ModelServer, Received};
 use crate::harness::page::{Browser, Form, Page};
@@ -125,23 +126,26 @@ pub(crate) fn approved(page: &Page) -> Form {
     form
 }
 
-/// `add NAME` becomes a call; whatever it came to is told in a sentence.
+/// `add NAME` becomes a call, and so does `call JSON`, with `$TOOL` for the tool's name as the model knows it; whatever
+/// it came to is told in a sentence.
 fn answer(received: &Received) -> Answer {
     let request: Value = received.json();
     let last =
         request["contents"].as_array().and_then(|contents| contents.last()).cloned().unwrap_or_default();
     let part = last["parts"].as_array().and_then(|parts| parts.first()).cloned().unwrap_or_default();
-    let parts = match part["text"].as_str().and_then(|text| text.strip_prefix("add ")) {
-        Some(name) => {
-            let tool = request["tools"][0]["functionDeclarations"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(|tool| tool["name"].as_str())
-                .find(|tool| tool.contains("counting"))
-                .expect("the counting tool is declared to the model");
-            json!([{"functionCall": {"name": tool, "args": {"line": name}}, "thoughtSignature": "c2ln"}])
-        }
+    let tool = || {
+        let declared = request["tools"][0]["functionDeclarations"].as_array().into_iter().flatten();
+        let mut names = declared.filter_map(|tool| tool["name"].as_str());
+        names.find(|tool| tool.contains("counting")).expect("the counting tool is declared to the model")
+    };
+    let text = part["text"].as_str().unwrap_or_default();
+    let call = match (text.strip_prefix("add "), text.strip_prefix("call ")) {
+        (Some(name), _) => Some(json!({"name": tool(), "args": {"line": name}})),
+        (None, Some(call)) => Some(serde_json::from_str(&call.replace("$TOOL", tool())).expect("a call")),
+        (None, None) => None,
+    };
+    let parts = match call {
+        Some(call) => json!([{"functionCall": call, "thoughtSignature": "c2ln"}]),
         None => json!([{"text": "That is what came of it."}]),
     };
     Answer::events([json!({

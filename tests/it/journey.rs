@@ -77,6 +77,14 @@ async fn one_conversation_meets_every_outcome_and_goes_on_after_each() {
         .await;
     assert_eq!(states(&end).last().map(String::as_str), Some("completed"));
 
+    // After each call, whatever came of it, the model said something.
+    let order = end.attributes("#transcript .msg, #transcript .calls", "class");
+    let said =
+        |n: usize| order.get(n + 1).is_some_and(|next| next.contains("msg") && !next.contains("msg--user"));
+    let calls: Vec<usize> = (0..order.len()).filter(|n| order[*n].contains("calls")).collect();
+    assert_eq!(calls.len(), 5, "{order:?}");
+    assert!(calls.into_iter().all(said), "{order:?}");
+
     // Each call's story is in the trail, linked from its row.
     let stories = end.attributes("#transcript a[href^='/audit/calls/']", "href");
     assert_eq!(stories.len(), 5, "{stories:?}");

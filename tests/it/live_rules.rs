@@ -31,8 +31,17 @@ async fn a_rule_imported_by_another_process_beats_an_approval_given_before_it_ra
     let held = house.held().await;
     import(&house, BLOCKED).await;
     house.browser.submit(&approved(&held)).await;
-    house.becomes(&page.path, "denied").await;
+    let denied = house.becomes(&page.path, "denied").await;
     assert_eq!(house.all_effects(), 0);
+    // Approved first, and then denied by the rules of the moment of running.
+    let story = denied.attributes("#transcript a[href^='/audit/calls/']", "href").remove(0);
+    let story = house.browser.get(&story).await;
+    let events = story.texts(".timeline__name");
+    let first = |name: &str| events.iter().position(|event| event == name);
+    let judged: Vec<usize> = (0..events.len()).filter(|n| events[*n] == "policy_decided").collect();
+    assert!(judged.len() == 2 && first("approval_decided").is_some_and(|yes| yes < judged[1]), "{events:?}");
+    assert!(first("execution_started").is_none(), "{events:?}");
+    assert!(house.browser.get("/approvals").await.text("#decided .decided").contains("Approved, not run"));
 }
 
 #[tokio::test]
@@ -55,6 +64,23 @@ async fn the_next_call_obeys_an_import_by_another_process() {
     let second = house.converse("add two").await;
     house.becomes(&second.path, "denied").await;
     import(&house, ALLOWED).await;
+    let third = house.converse("add three").await;
+    house.becomes(&third.path, "completed").await;
+    assert_eq!((house.effects("one"), house.effects("two"), house.effects("three")), (1, 0, 1));
+}
+
+#[tokio::test]
+async fn the_next_call_obeys_an_edit_in_the_page() {
+    let house = Counting::start(ALLOWED, |setup| setup).await;
+    let first = house.converse("add one").await;
+    house.becomes(&first.path, "completed").await;
+    let new = house.browser.get("/policies/new?kind=block_tool").await.form("#rule-form");
+    let new = new.set("id", "not-now").set("server", "counting");
+    assert_eq!(house.browser.submit(&new).await.path, "/policies");
+    let second = house.converse("add two").await;
+    house.becomes(&second.path, "denied").await;
+    let policies = house.browser.get("/policies").await;
+    house.browser.submit(&policies.form("#rule-not-now form")).await;
     let third = house.converse("add three").await;
     house.becomes(&third.path, "completed").await;
     assert_eq!((house.effects("one"), house.effects("two"), house.effects("three")), (1, 0, 1));

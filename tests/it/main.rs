@@ -7,6 +7,8 @@ mod agent_loop;
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod bad_input;
+#[cfg(test)]
 mod cards;
 #[cfg(test)]
 mod commands;
@@ -16,6 +18,8 @@ mod counting;
 mod decisions;
 #[cfg(test)]
 mod harness;
+#[cfg(test)]
+mod hostile;
 #[cfg(test)]
 mod journey;
 #[cfg(test)]
@@ -27,6 +31,8 @@ mod live_rules;
 #[cfg(test)]
 mod llm;
 #[cfg(test)]
+mod load;
+#[cfg(test)]
 mod more_pages;
 #[cfg(test)]
 mod pages;
@@ -36,6 +42,8 @@ mod races;
 mod real_servers;
 #[cfg(test)]
 mod rules;
+#[cfg(test)]
+mod secrets;
 #[cfg(test)]
 mod sign_in;
 #[cfg(test)]

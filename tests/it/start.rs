@@ -97,6 +97,7 @@ async fn settings_that_cannot_be_used_are_refused_in_one_line() {
         ("SANDBOX_ROOT", "/", &["--sandbox-root"]),
         ("DATABASE_URL", "sqlite://no/such/folder/s.db", &["no/such/folder/s.db"]),
         ("DATABASE_URL", "sqlite://d", &["`d`"]),
+        ("DATABASE_URL", "sqlite:///proc/sluicegate.db", &["/proc/sluicegate.db", "permissions"]),
         ("DATABASE_URL", "mysql://x", &["mysql://x", "sqlite://"]),
         ("MCP_SERVERS_PATH", "nowhere.json", &["nowhere.json"]),
         ("MCP_SERVERS_PATH", "broken.json", &["broken.json"]),
@@ -111,6 +112,32 @@ async fn settings_that_cannot_be_used_are_refused_in_one_line() {
         assert_refused(&setup.run().await, words);
     }
     assert_refused(&Setup::new().file(".env", "LISTEN 127.0.0.1:0\n").run().await, &[".env", "line 1"]);
+}
+
+/// F34: what tools can reach must not hold what governs them, whichever file it is and whatever it is called by.
+#[tokio::test]
+async fn f34_a_sandbox_root_with_any_file_of_the_product_is_refused() {
+    let key = "not-a-key";
+    let cases: &[(&str, &str, &str)] = &[
+        ("DATABASE_URL", "sqlite://sandbox/s.db", "s.db"),
+        ("DATABASE_URL", "sqlite://sandbox/deep/er/../s.db", "s.db"),
+        ("POLICY_RULES_PATH", "sandbox/rules.yaml", "rules.yaml"),
+        ("MCP_SERVERS_PATH", "sandbox/servers.json", "servers.json"),
+        ("GEMINI_API_KEY_FILE", "sandbox/key", "key"),
+        ("CONTEXT7_API_KEY_FILE", "sandbox/key", "key"),
+    ];
+    for (name, value, file) in cases {
+        let setup = Setup::new()
+            .file("sandbox/deep/er/x", "")
+            .file("sandbox/rules.yaml", sluicegate::rules::SHIPPED)
+            .file("sandbox/servers.json", "{\"mcpServers\": {}}")
+            .file("sandbox/key", key)
+            .env(name, value);
+        let ended = setup.run().await;
+        assert_refused(&ended, &["--sandbox-root", "contains", file]);
+        assert!(!ended.log.contains(key));
+        assert!(!ended.folder.path().join("sandbox/s.db").exists(), "nothing was made in it");
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! If it cannot be recorded, it does not happen; and what was recorded cannot be changed unnoticed.
 
-use crate::counting::{ALLOWED, Counting, IDLE};
+use crate::counting::{ALLOWED, Counting, HELD, IDLE, approved, states};
 use crate::harness::server::{Ended, command};
+use reqwest::StatusCode;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection, SqliteConnection};
 
@@ -58,6 +59,27 @@ async fn f37_a_call_that_meets_a_locked_store_is_refused_and_not_run_later() {
     let page = house.converse("add two").await;
     house.becomes(&page.path, "completed").await;
     assert_eq!((house.effects("one"), house.effects("two")), (0, 1));
+}
+
+/// The kind: a decision that is lost, or half made, because somebody else holds the lock.
+#[tokio::test]
+async fn f37_a_yes_that_meets_a_locked_store_does_not_count_and_is_said_not_to() {
+    let house = Counting::start(HELD, |setup| setup).await;
+    let page = house.converse("add one").await;
+    let held = house.held().await;
+    let mut intruder = raw(&house).await;
+    sql(&mut intruder, "BEGIN IMMEDIATE").await;
+    let refused = house.browser.submit(&approved(&held)).await;
+    assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(refused.text("main").contains("held calls stay held"), "{}", refused.text("main"));
+    sql(&mut intruder, "ROLLBACK").await;
+    assert_eq!(
+        (states(&house.browser.get(&page.path).await), house.all_effects()),
+        (vec!["pending".to_owned()], 0)
+    );
+    house.browser.submit(&approved(&house.held().await)).await.expect_status(StatusCode::OK);
+    house.becomes(&page.path, "completed").await;
+    assert_eq!(house.effects("one"), 1);
 }
 
 #[tokio::test]
