@@ -213,3 +213,31 @@ async fn a_name_can_be_configured_once() {
     let error = sluicegate_mcp::connect(entries, PoolOptions::default()).err().unwrap();
     assert!(error.to_string().contains("names `s` twice"));
 }
+
+/// F14: of two servers with tools of the same names, each call reaches the one that it names.
+#[tokio::test]
+async fn f14_servers_with_the_same_tools_are_never_mixed_up() {
+    let names = ["home", "home_lights", "home__lights"];
+    let house = House::ready(names.map(|name| scripted(name, &json!({}))).to_vec()).await;
+    let mut numbers = Vec::new();
+    for name in names {
+        numbers.push(house.text(name, "pid", json!({})).await);
+    }
+    numbers.sort();
+    numbers.dedup();
+    assert_eq!(numbers.len(), 3, "each has a process of its own");
+    let calls = (0..60).map(|n| {
+        let (house, name) = (&house, names[n % 3]);
+        async move {
+            let echoed = house.text(name, "echo", json!({ "n": n, "to": name })).await;
+            assert_eq!(echoed, json!({ "n": n, "to": name }).to_string());
+        }
+    });
+    futures::future::join_all(calls).await;
+    for name in names {
+        let received = house.received(name).await;
+        let calls = received.iter().filter(|message| message["params"]["name"] == "echo");
+        let told: Vec<_> = calls.map(|call| call["params"]["arguments"]["to"].clone()).collect();
+        assert_eq!(told, vec![json!(name); 20]);
+    }
+}

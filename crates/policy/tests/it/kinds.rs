@@ -247,3 +247,33 @@ fn an_unknown_local_time_never_loosens() {
         }
     }
 }
+
+/// F14: a rule is about the pair of server and tool, never about a name that the two could be joined to.
+#[test]
+fn f14_a_rule_for_one_server_is_not_about_another_that_sounds_the_same() {
+    let pairs =
+        [("home", "lights_off"), ("home_lights", "off"), ("home__lights", "off"), ("home", "_lights__off")];
+    for named in pairs {
+        let allow =
+            json!([{ "id": "a", "kind": "allow_tool", "match": { "server": named.0, "tool": named.1 } }]);
+        for (server, tool) in pairs {
+            let expected = if (server, tool) == named { "allow/rule by a" } else { "deny/no_rule" };
+            assert_eq!(
+                decide(allow.clone(), &call_of(server, tool, json!({}))),
+                expected,
+                "{named:?} {server} {tool}"
+            );
+        }
+    }
+    // A rule stays with the name it was written for: under another alias the same tool has none.
+    let allow = json!([{ "id": "a", "kind": "allow_tool", "match": { "server": "home", "tool": "*" } }]);
+    assert_eq!(decide(allow.clone(), &call_of("home", "off", json!({}))), "allow/rule by a");
+    for other in ["house", "Home", "home2", "hom"] {
+        let decided = sluicegate_policy::ServerName::new(other)
+            .map(|_| decide(allow.clone(), &call_of(other, "off", json!({}))));
+        assert!(
+            decided.as_ref().is_ok_and(|decided| decided == "deny/no_rule") || decided.is_err(),
+            "{other}: {decided:?}"
+        );
+    }
+}

@@ -5,7 +5,7 @@ use serde_json::json;
 use sluicegate_gateway::audit::{AuditEvent, Broken, EventKind};
 use sluicegate_gateway::{CallStore as _, ManualClock, StoreError, Verdict};
 use sluicegate_policy::Role;
-use sluicegate_store::{Store, StoreOptions, Verified, verify_file};
+use sluicegate_store::{AuditFilter, AuditStart, Store, StoreOptions, Verified, verify_file};
 use sqlx::AssertSqlSafe;
 use std::sync::Arc;
 
@@ -263,4 +263,32 @@ async fn the_log_takes_no_events_of_calls() {
         .await
         .unwrap();
     assert_eq!(house.store.audit().head().await.unwrap().seq, seq);
+}
+
+/// F34: the trail is ordered by its numbers, not by a clock that somebody sets back.
+#[tokio::test]
+async fn f34_a_clock_that_is_set_back_changes_neither_order_nor_proof() {
+    let house = House::new().await;
+    let mut calls = Vec::new();
+    for step in [0, -3_600_000, 7_200_000, -86_400_000] {
+        house.clock.step_wall(step);
+        let asked = house.gate.asks("read", json!({"path": "notes.txt"})).await;
+        let id = asked.call.id;
+        house.calls.begin(asked.call, asked.ruling, asked.expect).await.unwrap();
+        house.calls.finish(id, completed("hello")).await.unwrap();
+        calls.push(id);
+    }
+    house.assert_whole().await;
+    let rows =
+        house.store.audit().rows(&AuditFilter::default(), AuditStart::After(0), 100).await.unwrap().rows;
+    assert!(rows.windows(2).all(|pair| pair[0].seq + 1 == pair[1].seq));
+    assert!(rows.windows(2).any(|pair| pair[0].at_ms > pair[1].at_ms), "the clock did go back");
+    let started = rows.iter().filter(|row| row.kind == "execution_started");
+    let order: Vec<_> = started.map(|row| row.call.clone().unwrap().to_string()).collect();
+    assert_eq!(order, calls.iter().map(ToString::to_string).collect::<Vec<_>>());
+    // No duration is less than nothing.
+    for row in rows.iter().filter(|row| row.kind == "execution_completed") {
+        let facts: serde_json::Value = serde_json::from_str(&row.facts).unwrap();
+        assert!(facts["duration_ms"].as_i64().is_some_and(|ms| ms >= 0), "{facts}");
+    }
 }
