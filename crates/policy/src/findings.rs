@@ -60,10 +60,14 @@ pub struct Finding {
     pub message: String,
 }
 
+/// Pairs of rules that are compared at most. Of very many rules about the same tools, the last ones by id are not compared.
+const MAX_COMPARISONS: usize = 2_000_000;
+
 /// Everything found in the enabled rules, by rule. Without offered tools, what only these can tell is left out.
 #[must_use]
 pub fn findings(rules: &RuleSet, offered: &[Offered]) -> Vec<Finding> {
     let mut found = Vec::new();
+    let mut comparisons = MAX_COMPARISONS;
     for rule in rules.rules().iter().filter(|rule| rule.is_enabled()) {
         let mut add = |kind, other: Option<&CompiledRule>, message: String| {
             let other = other.map(|other| other.id().clone());
@@ -73,7 +77,7 @@ pub fn findings(rules: &RuleSet, offered: &[Offered]) -> Vec<Finding> {
             add(FindingKind::Dead, None, why);
             continue;
         }
-        if let Some((kind, other, why)) = beside(rule, rules) {
+        if let Some((kind, other, why)) = beside(rule, rules, &mut comparisons) {
             add(kind, Some(other), why);
         }
         if let Some(why) = over_broad(rule, rules, offered) {
@@ -110,7 +114,7 @@ fn dead(rule: &CompiledRule, rules: &RuleSet, offered: &[Offered]) -> Option<Str
         return Some(if known {
             "is about no tool that is offered: look at the spelling of the tool".to_string()
         } else {
-            "is about no server that is connected: look at the spelling of the server".to_string()
+            "is about no server that offers tools at present: look at the spelling of its name".to_string()
         });
     }
     let tiers: BTreeSet<Tier> = about.iter().map(|one| rules.tier(&one.tool, one.hints)).collect();
@@ -122,14 +126,21 @@ fn dead(rule: &CompiledRule, rules: &RuleSet, offered: &[Offered]) -> Option<Str
 }
 
 /// The rule that makes this one pointless, or contradicts it.
-fn beside<'a>(rule: &CompiledRule, rules: &'a RuleSet) -> Option<(FindingKind, &'a CompiledRule, String)> {
+fn beside<'a>(
+    rule: &CompiledRule,
+    rules: &'a RuleSet,
+    comparisons: &mut usize,
+) -> Option<(FindingKind, &'a CompiledRule, String)> {
     if rule.mode() == Mode::Shadow {
         return None;
     }
     let written = rule.written();
+    let near = rules.may_cover(rule);
+    *comparisons = comparisons.checked_sub(near.len())?;
     let others = || {
         let enforced = |other: &&CompiledRule| other.is_enabled() && other.mode() == Mode::Enforce;
-        rules.rules().iter().filter(enforced).filter(|other| other.id() != rule.id())
+        let each = near.iter().filter_map(|place| rules.at(*place));
+        each.filter(enforced).filter(|other| other.id() != rule.id())
     };
     let always = |other: &CompiledRule| {
         let on = other.written();

@@ -26,6 +26,8 @@ use arguments::Shapes;
 
 /// No more calls than this are made up.
 pub const MAX_PROBES: usize = 5_000;
+/// Of very many rules fewer calls are made up, so that no more rules than this are judged over all calls.
+const MAX_JUDGEMENTS: usize = 10_000_000;
 const MAX_TOOLS_OF_RULE: usize = 16;
 const MAX_TOOLS: usize = 400;
 const MAX_RULES_OF_TOOL: usize = 64;
@@ -35,6 +37,8 @@ const MAX_RULES_OF_TOOL: usize = 64;
 #[must_use]
 pub fn probes(sets: &[&RuleSet], tools: &[(ToolRef, Hints)]) -> Vec<KnownCall> {
     let mut found = Found::default();
+    let rules = sets.iter().map(|rules| rules.rules().len()).sum::<usize>().max(1);
+    let most = MAX_PROBES.min(MAX_JUDGEMENTS / rules);
     let stages: Vec<Stage<'_>> =
         pool(sets, tools).into_iter().map(|(tool, hints)| Stage::new(tool, hints, sets)).collect();
     let bases: Vec<Base<'_>> = stages
@@ -49,7 +53,7 @@ pub fn probes(sets: &[&RuleSet], tools: &[(ToolRef, Hints)]) -> Vec<KnownCall> {
     }
     // One variation of each in turn, so that the bound cuts depth before it cuts a rule.
     let mut variations: Vec<_> = bases.iter().map(Base::variations).collect();
-    while !variations.is_empty() && found.calls.len() < MAX_PROBES {
+    while !variations.is_empty() && found.calls.len() < most {
         variations.retain_mut(|calls| match calls.next() {
             Some(call) => {
                 found.add(call);
@@ -58,7 +62,7 @@ pub fn probes(sets: &[&RuleSet], tools: &[(ToolRef, Hints)]) -> Vec<KnownCall> {
             None => false,
         });
     }
-    found.calls.truncate(MAX_PROBES);
+    found.calls.truncate(most);
     found.calls
 }
 
@@ -132,14 +136,15 @@ struct Stage<'a> {
 impl<'a> Stage<'a> {
     fn new(tool: ToolRef, hints: Hints, sets: &[&'a RuleSet]) -> Self {
         let mut rules: Vec<(bool, &CompiledRule)> = Vec::new();
-        for rule in sets.iter().flat_map(|rules| rules.about(&tool)) {
-            if rules.iter().any(|(_, known)| known.written() == rule.written()) {
-                continue;
+        let stands_in = |set: &RuleSet, rule: &CompiledRule| {
+            set.rule(rule.id()).is_some_and(|other| other.written() == rule.written())
+        };
+        for (n, set) in sets.iter().enumerate() {
+            for rule in set.about(&tool) {
+                if sets.iter().take(n).all(|earlier| !stands_in(earlier, rule)) {
+                    rules.push((sets.iter().all(|set| stands_in(set, rule)), rule));
+                }
             }
-            let everywhere = sets
-                .iter()
-                .all(|rules| rules.rule(rule.id()).is_some_and(|other| other.written() == rule.written()));
-            rules.push((everywhere, rule));
         }
         rules.sort_by_key(|(everywhere, _)| *everywhere);
         rules.truncate(MAX_RULES_OF_TOOL);

@@ -127,6 +127,11 @@ impl RuleSet {
         self.index.about(tool)
     }
 
+    /// Places that hold every rule which [covers](CompiledRule::covers) this one, rising.
+    pub(crate) fn may_cover(&self, rule: &CompiledRule) -> Cow<'_, [u32]> {
+        self.index.may_cover(&rule.names)
+    }
+
     pub(crate) fn at(&self, place: u32) -> Option<&CompiledRule> {
         self.rules.get(usize::try_from(place).ok()?)
     }

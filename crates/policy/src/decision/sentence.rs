@@ -33,7 +33,7 @@ impl Decision {
                 format!(": {used} of {limit} {unit} are used")
             }
             Some((RuleKind::InputValidation, because @ Because::ConditionFalse(_)))
-            | Some((_, because @ Because::Unevaluable { .. })) => format!(": {}", explain(because, written)),
+            | Some((_, because @ Because::Unevaluable { .. })) => format!(": {}", because.in_words(written)),
             _ => written
                 .filter(|rule| !rule.description.is_empty())
                 .map_or_else(String::new, |rule| format!(": {}", one_line(&rule.description))),
@@ -63,7 +63,7 @@ impl Decision {
         match self.would_allow().next() {
             Some(missed) => {
                 let written = rules.rule(missed.rule).map(crate::CompiledRule::written);
-                let why = explain(missed.because, written);
+                let why = missed.because.in_words(written);
                 format!("denied: no rule allows this call; rule `{}` does not apply: {why}", missed.rule)
             }
             None => "denied: no rule allows this call".to_string(),
@@ -71,32 +71,36 @@ impl Decision {
     }
 }
 
-fn explain(because: Because, rule: Option<&Rule>) -> String {
-    let condition = |place: u16| {
-        rule.and_then(|rule| rule.when.get(usize::from(place))).map_or_else(
-            || format!("its condition {}", place + 1),
-            |c| format!("its condition `{}`", one_line(&c.to_string())),
-        )
-    };
-    match because {
-        Because::Satisfied => "all that it asks is true".to_string(),
-        Because::ConditionFalse(place) => format!("{} is not satisfied", condition(place)),
-        Because::Unevaluable { part: Part::Condition(place), why } => {
-            format!("{} cannot be judged, since the argument {}", condition(place), why.phrase())
+impl Because {
+    /// In words, as part of a sentence. Conditions are named as written if the rule is given, else by their place.
+    #[must_use]
+    pub fn in_words(self, rule: Option<&Rule>) -> String {
+        let condition = |place: u16| {
+            rule.and_then(|rule| rule.when.get(usize::from(place))).map_or_else(
+                || format!("its condition {}", place + 1),
+                |c| format!("its condition `{}`", one_line(&c.to_string())),
+            )
+        };
+        match self {
+            Because::Satisfied => "all that it asks is true".to_string(),
+            Because::ConditionFalse(place) => format!("{} is not satisfied", condition(place)),
+            Because::Unevaluable { part: Part::Condition(place), why } => {
+                format!("{} cannot be judged, since the argument {}", condition(place), why.phrase())
+            }
+            Because::Unevaluable { part: Part::Hours, .. } => {
+                "the local time of its zone is not known".to_string()
+            }
+            Because::Unevaluable { part: Part::Counter, .. } => {
+                "the calls that it counts are not known".to_string()
+            }
+            Because::Tier => "it is about another tier".to_string(),
+            Because::Caller => "it is about other callers".to_string(),
+            Because::Role => "it is about other roles".to_string(),
+            Because::Origin => "it is about calls from elsewhere".to_string(),
+            Because::OutsideHours => "it is not in force at this time".to_string(),
+            Because::Usage { used, limit } => format!("{used} of {limit} are used"),
+            Because::SwitchedOff => "it is switched off".to_string(),
         }
-        Because::Unevaluable { part: Part::Hours, .. } => {
-            "the local time of its zone is not known".to_string()
-        }
-        Because::Unevaluable { part: Part::Counter, .. } => {
-            "the calls that it counts are not known".to_string()
-        }
-        Because::Tier => "it is about another tier".to_string(),
-        Because::Caller => "it is about other callers".to_string(),
-        Because::Role => "it is about other roles".to_string(),
-        Because::Origin => "it is about calls from elsewhere".to_string(),
-        Because::OutsideHours => "it is not in force at this time".to_string(),
-        Because::Usage { used, limit } => format!("{used} of {limit} are used"),
-        Because::SwitchedOff => "it is switched off".to_string(),
     }
 }
 

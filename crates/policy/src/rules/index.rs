@@ -48,4 +48,15 @@ impl Index {
         }
         found
     }
+
+    /// Places that hold every rule which is about all tools that these names fit, rising. Names with a star in them are
+    /// covered by names with a star alone.
+    pub(super) fn may_cover(&self, names: &Names) -> Cow<'_, [u32]> {
+        if let Some(first) = names.exact().and_then(|tools| tools.into_iter().next()) {
+            return self.about(&first);
+        }
+        let mut places: Vec<u32> = self.open.iter().flat_map(|(_, places)| places).copied().collect();
+        places.sort_unstable();
+        Cow::Owned(places)
+    }
 }
