@@ -5,6 +5,7 @@
 
 use crate::codec;
 use crate::policies::PolicyRemarks;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sluicegate_gateway::audit::{AuditEvent, EventKind};
 use sluicegate_gateway::{
@@ -57,6 +58,15 @@ pub(crate) struct Ruled {
     pub(crate) effect: Effect,
     pub(crate) rules: Vec<RuleId>,
     pub(crate) code: Option<ReasonCode>,
+    /// What rules in shadow mode would have said.
+    pub(crate) shadows: Vec<Shadow>,
+}
+
+/// A rule in shadow mode that matched.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Shadow {
+    pub(crate) rule: RuleId,
+    pub(crate) effect: Effect,
 }
 
 impl Ruled {
@@ -70,6 +80,11 @@ impl Ruled {
                 .or_else(|| refused.map(|refusal| refusal.rules.clone()))
                 .unwrap_or_default(),
             code: refused.map(|refusal| refusal.code),
+            shadows: decided
+                .iter()
+                .flat_map(|decision| decision.shadowed())
+                .map(|(rule, effect)| Shadow { rule: rule.clone(), effect })
+                .collect(),
         }
     }
 }
@@ -82,6 +97,8 @@ pub(crate) fn decided(call: CallId, ruling: &Ruling) -> Result<AuditEvent, Store
         .fact("effect", ruled.effect.as_str())
         .fact("rules", words(&ruled.rules))
         .fact("refused", ruling.refusal.is_some());
+    let shadows: Vec<&RuleId> = ruled.shadows.iter().map(|shadow| &shadow.rule).collect();
+    let event = maybe(event, "shadows", (!shadows.is_empty()).then(|| words(&shadows)));
     let event = maybe(event, "revision", ruling.revision.map(|revision| revision.0));
     let event = maybe(event, "code", ruled.code.map(ReasonCode::as_str));
     let event = maybe(event, "reason", ruling.decision.as_ref().map(|decision| decision.reason.as_str()));
@@ -258,8 +275,21 @@ pub(crate) fn policy_changed(change: &PolicyChange<'_>) -> AuditEvent {
     maybe(event, "previous", change.previous)
 }
 
-pub(crate) fn policy_rejected(source: &str, author: &str, why: &str) -> AuditEvent {
-    AuditEvent::new(EventKind::PolicyRejected, None, author).fact("source", source).payload("note", why)
+/// `refused` is the digest of the text, and `kept` that of the document that stays in force.
+pub(crate) fn policy_rejected(
+    source: &str,
+    author: &str,
+    refused: Option<&Digest>,
+    kept: Option<(RevisionId, String)>,
+    why: &str,
+) -> AuditEvent {
+    let event =
+        AuditEvent::new(EventKind::PolicyRejected, None, author).fact("source", source).payload("note", why);
+    let event = maybe(event, "refused_digest", refused.map(Digest::to_string));
+    match kept {
+        Some((revision, digest)) => event.fact("revision", revision.0).fact("digest", digest),
+        None => event,
+    }
 }
 
 pub(crate) fn person_added(person: &PersonId, role: &str, by: &str) -> AuditEvent {

@@ -3,6 +3,7 @@
 use crate::call_reader::CallReader;
 use crate::codec;
 use crate::error::failed;
+use crate::events::Shadow;
 use sluicegate_gateway::{ApprovalStatus, CallState, StoreError};
 use sluicegate_policy::{Effect, RuleId};
 use sqlx::sqlite::SqliteConnection;
@@ -23,6 +24,8 @@ pub struct Overview {
     pub decisions: Vec<DecisionTime>,
     /// How often each rule decided, by effect.
     pub rules: Vec<RuleHits>,
+    /// How often each rule in shadow mode would have matched, by effect.
+    pub shadows: Vec<RuleHits>,
     /// Calls whose outcome is not known and that no admin has resolved, of all times.
     pub unresolved: u64,
 }
@@ -95,6 +98,7 @@ async fn read(conn: &mut SqliteConnection, since_ms: i64) -> Result<Overview, St
         denied_tools: denied_tools(conn, since_ms).await?,
         decisions: decisions(conn, since_ms).await?,
         rules: rules(conn, since_ms).await?,
+        shadows: shadows(conn, since_ms).await?,
         unresolved: codec::unsigned(unresolved),
     })
 }
@@ -168,5 +172,27 @@ async fn rules(conn: &mut SqliteConnection, since_ms: i64) -> Result<Vec<RuleHit
             *hit = hit.saturating_add(codec::unsigned(count));
         }
     }
-    Ok(hits.into_iter().map(|((rule, effect), count)| RuleHits { rule, effect, count }).collect())
+    Ok(listed(hits))
+}
+
+async fn shadows(conn: &mut SqliteConnection, since_ms: i64) -> Result<Vec<RuleHits>, StoreError> {
+    let rows: Vec<(String, i64)> = sqlx::query_as(
+        "SELECT shadows, count(*) FROM evaluations WHERE at_ms >= $1 AND shadows <> '[]' GROUP BY shadows",
+    )
+    .bind(since_ms)
+    .fetch_all(conn)
+    .await
+    .map_err(failed)?;
+    let mut hits: BTreeMap<(RuleId, Effect), u64> = BTreeMap::new();
+    for (shadows, count) in rows {
+        for Shadow { rule, effect } in codec::from_json::<Vec<Shadow>>(&shadows)? {
+            let hit = hits.entry((rule, effect)).or_default();
+            *hit = hit.saturating_add(codec::unsigned(count));
+        }
+    }
+    Ok(listed(hits))
+}
+
+fn listed(hits: BTreeMap<(RuleId, Effect), u64>) -> Vec<RuleHits> {
+    hits.into_iter().map(|((rule, effect), count)| RuleHits { rule, effect, count }).collect()
 }

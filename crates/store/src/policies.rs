@@ -229,13 +229,33 @@ impl Policies {
             .await
     }
 
-    /// Records that a document was refused, and why. The policy in force stays.
+    /// Records that a document was refused, and why; `refused` is the digest of its text, where it could be read. The policy
+    /// in force stays.
     ///
     /// # Errors
     /// When it could not be recorded.
-    pub async fn rejected(&self, author: &str, source: &str, why: &str) -> Result<(), StoreError> {
-        let event = events::policy_rejected(source, author, why);
-        self.writer.run(move |tx| Box::pin(async move { tx.record(&event).map(|_| ()) })).await
+    pub async fn rejected(
+        &self,
+        author: &str,
+        source: &str,
+        refused: Option<Digest>,
+        why: &str,
+    ) -> Result<(), StoreError> {
+        let (author, source, why) = (author.to_owned(), source.to_owned(), why.to_owned());
+        self.writer
+            .run(move |tx| {
+                Box::pin(async move {
+                    let kept: Option<(i64, String)> =
+                        sqlx::query_as("SELECT id, digest FROM policy_revisions ORDER BY id DESC LIMIT 1")
+                            .fetch_optional(tx.conn())
+                            .await
+                            .map_err(failed)?;
+                    let kept = kept.map(|(id, digest)| (RevisionId(id), digest));
+                    let event = events::policy_rejected(&source, &author, refused.as_ref(), kept, &why);
+                    tx.record(&event).map(|_| ())
+                })
+            })
+            .await
     }
 }
 

@@ -120,8 +120,8 @@ pub(super) async fn evaluated(tx: &mut Tx, call: CallId, ruling: &Ruling) -> Res
     let seq = tx.record(&events::decided(call, ruling)?)?;
     let now = tx.now_ms();
     sqlx::query(
-        "INSERT INTO evaluations (call, n, seq, revision, effect, rules, sentence, at_ms) VALUES \
-         ($1, (SELECT coalesce(max(n), 0) + 1 FROM evaluations WHERE call = $1), $2, $3, $4, $5, $6, $7)",
+        "INSERT INTO evaluations (call, n, seq, revision, effect, rules, sentence, at_ms, shadows) VALUES \
+         ($1, (SELECT coalesce(max(n), 0) + 1 FROM evaluations WHERE call = $1), $2, $3, $4, $5, $6, $7, $8)",
     )
     .bind(call.to_string())
     .bind(seq)
@@ -130,6 +130,7 @@ pub(super) async fn evaluated(tx: &mut Tx, call: CallId, ruling: &Ruling) -> Res
     .bind(codec::json(&ruled.rules)?)
     .bind(ruling.sentence.clone())
     .bind(now)
+    .bind(codec::json(&ruled.shadows)?)
     .execute(tx.conn())
     .await
     .map_err(failed)?;

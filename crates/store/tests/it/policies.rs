@@ -75,7 +75,7 @@ async fn of_two_edits_of_the_same_revision_one_is_told_of_the_other() {
 async fn a_refused_document_changes_nothing_and_is_recorded() {
     let house = House::new().await;
     let policies = house.store.policies();
-    policies.rejected("admin", "policy_rules.yaml", "line 3: unknown key `rulez`").await.unwrap();
+    policies.rejected("admin", "policy_rules.yaml", None, "line 3: unknown key `rulez`").await.unwrap();
     assert_eq!(last_event(&house).await.0, "policy_rejected");
     assert_eq!(policies.current().await.unwrap().unwrap().revision.id, RevisionId(1));
 }
