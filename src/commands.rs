@@ -3,6 +3,7 @@
 //! Exit codes: 0 yes or done, 1 no (an invalid policy, a broken trail), 2 it could not be found out or done.
 
 mod audit;
+mod explain;
 mod home;
 mod policy;
 mod sandbox_files;
@@ -48,7 +49,7 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         state: PathBuf,
     },
-    /// Check a policy file, or make it the rules in force
+    /// Check, test and explain rules, or make a file the rules in force
     #[command(subcommand)]
     Policy(Policy),
     /// Verify the audit trail
@@ -71,6 +72,15 @@ enum Policy {
         /// The policy file
         file: PathBuf,
     },
+    /// Run the tests that stand in a file against its rules. Changes nothing
+    Test {
+        /// The policy file
+        file: PathBuf,
+    },
+    /// Say which rule decides a call, and why, by the same evaluation as the gate. Nothing is run
+    Explain(Explain),
+    /// Print the JSON Schema of policy files, for editors
+    Schema,
     /// Make a file the rules in force, from the very next call on, as a new revision. One that is no policy changes
     /// nothing
     Import {
@@ -85,6 +95,36 @@ enum Policy {
         #[command(flatten)]
         store: AtStore,
     },
+}
+
+/// A call to explain. What is left out is usual: an approver's first call from the chat.
+#[derive(Debug, Args)]
+struct Explain {
+    /// The tool, as server/tool
+    tool: String,
+    /// Its arguments, a JSON object
+    #[arg(default_value = "{}")]
+    arguments: String,
+    /// Ask this policy file [default: the rules in force in the store]
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Who asks
+    #[arg(long, value_name = "NAME")]
+    caller: Option<String>,
+    /// With which role: viewer, approver, admin or client
+    #[arg(long, value_name = "ROLE")]
+    role: Option<String>,
+    /// From where: chat or mcp
+    #[arg(long, value_name = "ORIGIN")]
+    origin: Option<String>,
+    /// Tokens used so far
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    usage: u64,
+    /// When, in every zone, such as `mon 08:00`; if left out, hours cannot be judged
+    #[arg(long, value_name = "MOMENT")]
+    at: Option<String>,
+    #[command(flatten)]
+    store: AtStore,
 }
 
 #[derive(Debug, Subcommand)]
@@ -132,6 +172,9 @@ fn run(line: CommandLine) -> anyhow::Result<Answer> {
         Some(Command::SandboxFiles { root }) => sandbox_files::run(&root),
         Some(Command::Home { state }) => home::run(&state),
         Some(Command::Policy(Policy::Check { file })) => policy::check(&file),
+        Some(Command::Policy(Policy::Test { file })) => policy::test(&file),
+        Some(Command::Policy(Policy::Explain(asked))) => explain::run(&asked),
+        Some(Command::Policy(Policy::Schema)) => policy::schema(),
         Some(Command::Policy(Policy::Import { file, reason, despite_failing_tests, store })) => {
             policy::import(&file, &reason, despite_failing_tests, &store.config()?)
         }

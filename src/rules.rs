@@ -7,22 +7,25 @@ mod edit;
 mod outline;
 mod preview;
 mod problem;
+mod schema;
 mod seed;
 mod text;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sluicegate_gateway::{RevisionId, StoreError, ToolCatalogue};
+use sluicegate_gateway::{Digest, RevisionId, StoreError, ToolCatalogue};
 use sluicegate_policy::{
     ApprovalDefaults, ArgumentsError, Decision, Finding, Given, Hints, PolicyContext, PolicyDocument,
     RuleError, RuleId, RuleSet, TestFailure, evaluate, findings,
 };
 use sluicegate_store::{CallReader, Page, Policies, PolicyAppended, PolicyEntry};
+use tokio::sync::Semaphore;
 
 pub use edit::Edit;
 use preview::Known;
-pub use preview::Preview;
+pub use preview::{Preview, failing};
 pub use problem::PolicyProblem;
+pub use schema::schema;
 pub use seed::{SHIPPED, Seeded, read_file};
 pub use text::{MAX_POLICY_BYTES, parse, to_yaml};
 
@@ -34,6 +37,8 @@ pub struct Rules {
     catalogue: Option<ToolCatalogue>,
     defaults: ApprovalDefaults,
     refused_seed: Arc<Mutex<Option<String>>>,
+    /// One edit is judged at a time: each takes a processor for itself.
+    judging: Arc<Semaphore>,
 }
 
 /// Who changes the rules, and why.
@@ -86,6 +91,11 @@ fn first<T: ToString>(problems: &[T]) -> String {
     if more == 0 { first } else { format!("{first} (and {more} more)") }
 }
 
+/// Names a text that is no policy, in the trail.
+fn digest_of(yaml: &str) -> Digest {
+    Digest::of("sluicegate/policy-text/1", &[yaml.as_bytes()])
+}
+
 fn count(tests: usize) -> String {
     if tests == 1 { "1 test".to_owned() } else { format!("{tests} tests") }
 }
@@ -107,7 +117,14 @@ impl Rules {
     /// The rules of a store. `defaults` are the time limits of holds whose rule names none, the same as the gate's.
     #[must_use]
     pub fn new(policies: Policies, calls: CallReader, defaults: ApprovalDefaults) -> Self {
-        Self { policies, calls, catalogue: None, defaults, refused_seed: Arc::default() }
+        Self {
+            policies,
+            calls,
+            catalogue: None,
+            defaults,
+            refused_seed: Arc::default(),
+            judging: Arc::new(Semaphore::new(1)),
+        }
     }
 
     /// The same, with the tools on offer in sight.
@@ -172,7 +189,7 @@ impl Rules {
             Err(problems) => Err(RulesError::Text(problems)),
         };
         if let Err(error @ (RulesError::Text(_) | RulesError::Tests(_))) = &imported {
-            self.policies.rejected(change.author, source, &error.to_string()).await?;
+            self.policies.rejected(change.author, source, Some(digest_of(yaml)), &error.to_string()).await?;
         }
         imported
     }
@@ -204,8 +221,19 @@ impl Rules {
     /// [`RulesError`] as the edit itself would give it; failing tests are part of the answer.
     pub async fn preview(&self, edit: Edit) -> Result<Preview, RulesError> {
         let entry = self.current().await?.ok_or(RulesError::NoPolicy)?;
-        let before = entry.revision.document.compile(self.defaults).map_err(RulesError::Rule)?;
+        let before = self.compiled(&entry.revision.document)?;
         let (document, after) = edit.apply(entry.revision.document, self.defaults)?;
+        self.judge(before, after, document).await.map(|(preview, _)| preview)
+    }
+
+    /// What a whole document would do in the place of the rules in force. Changes nothing.
+    ///
+    /// # Errors
+    /// [`RulesError`] as the import itself would give it; failing tests are part of the answer.
+    pub async fn preview_import(&self, yaml: &str) -> Result<Preview, RulesError> {
+        let (document, after) = parse(yaml, self.defaults).map_err(RulesError::Text)?;
+        let entry = self.current().await?.ok_or(RulesError::NoPolicy)?;
+        let before = self.compiled(&entry.revision.document)?;
         self.judge(before, after, document).await.map(|(preview, _)| preview)
     }
 
@@ -216,9 +244,13 @@ impl Rules {
         document: PolicyDocument,
     ) -> Result<(Preview, PolicyDocument), RulesError> {
         let known = Known { calls: self.calls.recorded(preview::MOST_CALLS).await?, offered: self.offered() };
+        let turn = Arc::clone(&self.judging).acquire_owned().await.map_err(|_| RulesError::Interrupted)?;
         // Thousands of decisions: not on a thread that answers others.
-        let judged =
-            tokio::task::spawn_blocking(move || (Preview::of(&before, &after, &document, known), document));
+        let judged = tokio::task::spawn_blocking(move || {
+            let judged = (Preview::of(&before, &after, &document, known), document);
+            drop(turn);
+            judged
+        });
         judged.await.map_err(|_| RulesError::Interrupted)
     }
 
@@ -228,9 +260,13 @@ impl Rules {
     }
 
     /// What is probably wrong with rules that are valid.
-    #[must_use]
-    pub fn findings(&self, rules: &RuleSet) -> Vec<Finding> {
-        findings(rules, &self.offered())
+    ///
+    /// # Errors
+    /// When the work was broken off.
+    pub async fn findings(&self, rules: RuleSet) -> Result<Vec<Finding>, RulesError> {
+        let offered = self.offered();
+        let found = tokio::task::spawn_blocking(move || findings(&rules, &offered));
+        found.await.map_err(|_| RulesError::Interrupted)
     }
 
     /// The tests of a document that fail.

@@ -12,16 +12,41 @@ use super::{Answer, runtime, say};
 use crate::config::Config;
 use crate::rules::{self, Change, PolicyProblem, Rules, RulesError};
 
+/// They fill in times, and change nothing of whether a text is a policy.
+pub(super) const ANY_DEFAULTS: ApprovalDefaults =
+    ApprovalDefaults { timeout_s: 300, high_tier_timeout_s: 60 };
+
 pub(super) fn check(file: &Path) -> anyhow::Result<Answer> {
-    // They fill in times, and change nothing of whether it is a policy.
-    let any = ApprovalDefaults { timeout_s: 300, high_tier_timeout_s: 60 };
-    match rules::parse(&read(file)?, any) {
+    match rules::parse(&read(file)?, ANY_DEFAULTS) {
         Ok((document, _)) => {
             say(&format!("{}: a policy with {}", file.display(), count(document.rules.len())))?;
             Ok(Answer::Yes)
         }
         Err(problems) => refused(file, &problems),
     }
+}
+
+pub(super) fn test(file: &Path) -> anyhow::Result<Answer> {
+    let (document, rules) = match rules::parse(&read(file)?, ANY_DEFAULTS) {
+        Ok(parsed) => parsed,
+        Err(problems) => return refused(file, &problems),
+    };
+    let failing = rules::failing(&document.tests, &rules);
+    for failure in &failing {
+        say(&format!("{}: {failure}", file.display()))?;
+    }
+    let all = document.tests.len();
+    match (all, failing.len()) {
+        (0, _) => say("there are no tests")?,
+        (_, 0) => say(&format!("{all} of {all} tests pass"))?,
+        (_, failed) => say(&format!("{failed} of {all} tests fail"))?,
+    }
+    Ok(if failing.is_empty() { Answer::Yes } else { Answer::No })
+}
+
+pub(super) fn schema() -> anyhow::Result<Answer> {
+    say(&serde_json::to_string_pretty(&rules::schema())?)?;
+    Ok(Answer::Yes)
 }
 
 pub(super) fn import(
@@ -57,7 +82,7 @@ pub(super) fn import(
     })
 }
 
-fn read(file: &Path) -> anyhow::Result<String> {
+pub(super) fn read(file: &Path) -> anyhow::Result<String> {
     match rules::read_file(file) {
         Ok(Some(yaml)) => Ok(yaml),
         Ok(None) => bail!("there is no file `{}`", file.display()),
@@ -65,7 +90,7 @@ fn read(file: &Path) -> anyhow::Result<String> {
     }
 }
 
-fn refused(file: &Path, problems: &[PolicyProblem]) -> anyhow::Result<Answer> {
+pub(super) fn refused(file: &Path, problems: &[PolicyProblem]) -> anyhow::Result<Answer> {
     for problem in problems {
         say(&format!("{}: {problem}", file.display()))?;
     }

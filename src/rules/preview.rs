@@ -105,7 +105,8 @@ pub(super) fn overridden(failing: &[TestFailure]) -> PolicyRemarks {
 }
 
 /// The tests that fail.
-pub(super) fn failing(tests: &[RuleTest], rules: &RuleSet) -> Vec<TestFailure> {
+#[must_use]
+pub fn failing(tests: &[RuleTest], rules: &RuleSet) -> Vec<TestFailure> {
     tests.iter().filter_map(|test| test.run(rules).err()).collect()
 }
 

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 
 use sluicegate_gateway::{RevisionId, StoreError};
 
-use super::{Change, MAX_POLICY_BYTES, Rules, RulesError, first};
+use super::{Change, MAX_POLICY_BYTES, Rules, RulesError, digest_of, first};
 use crate::config::Named;
 
 /// The rules as shipped.
@@ -42,25 +42,25 @@ impl Rules {
         let (yaml, source, seeded): (_, _, fn(RevisionId) -> Seeded) = match read_file(&file.path) {
             Ok(Some(yaml)) => (yaml, named.as_str(), Seeded::File),
             Ok(None) if !file.given => (SHIPPED.to_owned(), "the rules as shipped", Seeded::Shipped),
-            Ok(None) => return self.refused(file, "there is no such file").await,
-            Err(why) => return self.refused(file, &why).await,
+            Ok(None) => return self.refused(file, None, "there is no such file").await,
+            Err(why) => return self.refused(file, None, &why).await,
         };
         let (document, rules) = match super::parse(&yaml, self.defaults) {
             Ok(parsed) => parsed,
-            Err(problems) => return self.refused(file, &first(&problems)).await,
+            Err(problems) => return self.refused(file, Some(&yaml), &first(&problems)).await,
         };
         match self.append(document, rules, Some(RevisionId(0)), source, AT_START).await {
             Ok(revision) => Ok(seeded(revision)),
             // A command was faster.
             Err(RulesError::Conflict(now)) => Ok(Seeded::Kept(now)),
             Err(RulesError::Store(error)) => Err(error),
-            Err(other) => self.refused(file, &other.to_string()).await,
+            Err(other) => self.refused(file, Some(&yaml), &other.to_string()).await,
         }
     }
 
-    async fn refused(&self, file: &Named, why: &str) -> Result<Seeded, StoreError> {
+    async fn refused(&self, file: &Named, yaml: Option<&str>, why: &str) -> Result<Seeded, StoreError> {
         let source = file.path.display().to_string();
-        self.policies.rejected(AT_START.author, &source, why).await?;
+        self.policies.rejected(AT_START.author, &source, yaml.map(digest_of), why).await?;
         let why = format!("{source}: {why}");
         *self.refused_seed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.clone());
         Ok(Seeded::Refused(why))

@@ -171,6 +171,22 @@ fn an_empty_list_of_rules_is_a_policy_and_a_missing_one_is_not() {
     assert!(problem("version: 2\nrules: []\n").starts_with("1:"));
 }
 
+/// The kind: a policy so large that reading it, trying an edit of it or looking for mistakes in it never ends.
+#[test]
+fn ten_thousand_rules_are_a_policy_that_can_be_read_edited_and_judged() {
+    for (about, kind) in [("match: { tool: t }, ", "block_tool"), ("", "allow_tool")] {
+        let rules: String =
+            (0..10_000).map(|n| format!("  - {{ id: r{n}, {about}kind: {kind} }}\n")).collect();
+        let (document, before) = parse(&format!("version: 1\nrules:\n{rules}"), DEFAULTS).unwrap();
+        assert_eq!(before.rules().len(), 10_000);
+        let edit = Edit::SetEnabled("r9999".parse().unwrap(), false);
+        let (document, after) = edit.apply(document, DEFAULTS).unwrap();
+        let preview = Preview::of(&before, &after, &document, Known::default());
+        assert!(preview.probed.calls > 0);
+        assert!(preview.findings.iter().any(|found| found.rule.as_str() == "r1"));
+    }
+}
+
 #[test]
 fn tricks_of_yaml_are_refused() {
     for (yaml, at) in [

@@ -78,6 +78,75 @@ async fn f31_an_import_makes_a_revision_and_a_broken_one_changes_nothing() {
 }
 
 #[tokio::test]
+async fn the_tests_of_a_file_are_run_and_a_failing_one_stops_its_import() {
+    let wrong = sluicegate::rules::SHIPPED.replace("path: ../notes.txt", "path: notes.txt");
+    let files = folder(&[
+        ("good.yaml", sluicegate::rules::SHIPPED),
+        ("wrong.yaml", &wrong),
+        ("broken.yaml", BROKEN),
+        ("none.yaml", "version: 1\nrules: []\n"),
+    ]);
+    let test = async |file| command(files.clone(), &["policy", "test", file]).await;
+    let good = test("good.yaml").await;
+    assert_eq!((good.code(), good.output.as_str()), (Some(0), "4 of 4 tests pass\n"), "{good:?}");
+    let wrong = test("wrong.yaml").await;
+    let expected = "wrong.yaml: test `nothing is written outside the sandbox`: expected deny, came require_approval: \
+                    held for a person by rule `writes-are-held`";
+    assert_eq!(wrong.code(), Some(1), "{wrong:?}");
+    assert!(wrong.output.starts_with(expected) && wrong.output.ends_with("1 of 4 tests fail\n"), "{wrong:?}");
+    assert_eq!(test("broken.yaml").await.code(), Some(1));
+    assert_eq!(test("none.yaml").await.output, "there are no tests\n");
+
+    let import = async |more: &[&str]| {
+        command(files.clone(), &[&["policy", "import", "wrong.yaml"], more].concat()).await
+    };
+    let refused = import(&[]).await;
+    assert_eq!(refused.code(), Some(1), "{refused:?}");
+    assert!(refused.output.contains("nothing was changed"), "{refused:?}");
+    let insisted = import(&["--despite-failing-tests"]).await;
+    assert_eq!(insisted.output, "revision 1 is in force from the next call on\n", "{insisted:?}");
+}
+
+#[tokio::test]
+async fn a_call_is_explained_by_a_file_or_by_the_rules_in_force() {
+    let files = folder(&[("p.yaml", sluicegate::rules::SHIPPED)]);
+    let explain =
+        async |line: &[&str]| command(files.clone(), &[&["policy", "explain"], line].concat()).await;
+    let call = ["sandbox-files/write_file", r#"{"path":"a.txt","content":"x"}"#];
+    let held = explain(&[&call[..], &["--file", "p.yaml"]].concat()).await;
+    assert_eq!(held.code(), Some(0), "{held:?}");
+    for line in [
+        "require_approval: held for a person by rule `writes-are-held`: A person looks at every file",
+        "reason rule, tier moderate, by p.yaml",
+        "300 s to decide, 1 to approve, by approver",
+        "  writes-are-held decides: all that it asks is true",
+        "  writes-stay-inside does not match: all that it asks is true",
+        "  conversation-budget does not match: 0 of 120000 are used",
+    ] {
+        assert!(held.output.lines().any(|found| found.starts_with(line)), "{line}\n{}", held.output);
+    }
+    let spent =
+        explain(&[&call[..], &["--file", "p.yaml", "--usage", "120000", "--origin", "mcp"]].concat()).await;
+    assert!(spent.output.starts_with("deny: denied by rule `conversation-budget`"), "{spent:?}");
+
+    assert_refused(&explain(&call).await, "no rules");
+    assert_eq!(command(files.clone(), &["policy", "import", "p.yaml"]).await.code(), Some(0));
+    let in_force = explain(&call).await;
+    assert!(in_force.output.contains("tier moderate, by revision 1\n"), "{in_force:?}");
+    let unknown = explain(&["elsewhere/x"]).await;
+    assert!(unknown.output.starts_with("deny: denied: no rule allows this call"), "{unknown:?}");
+
+    for (line, words) in [
+        (&["move_file"][..], "server/tool"),
+        (&["a/b", "[]"], "JSON object"),
+        (&["a/b", "{}", "--role", "boss"], "`boss` is none of viewer, approver, admin, client"),
+        (&["a/b", "{}", "--at", "noon"], "mon 08:00"),
+    ] {
+        assert_refused(&explain(&[line, &["--file", "p.yaml"]].concat()).await, words);
+    }
+}
+
+#[tokio::test]
 async fn a_changed_row_of_the_trail_is_named() {
     let files = folder(&[("good.yaml", sluicegate::rules::SHIPPED)]);
     assert_eq!(command(files.clone(), &["policy", "import", "good.yaml"]).await.code(), Some(0));
@@ -126,6 +195,9 @@ async fn every_command_explains_itself_and_mistakes_of_usage_end_with_2() {
         &["sandbox-files", "--help"],
         &["policy", "--help"],
         &["policy", "check", "--help"],
+        &["policy", "test", "--help"],
+        &["policy", "explain", "--help"],
+        &["policy", "schema", "--help"],
         &["policy", "import", "--help"],
         &["audit", "verify", "--help"],
         &["sign-in-link", "--help"],
