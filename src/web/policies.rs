@@ -30,9 +30,10 @@ use axum::routing::{get, post};
 use backtest::Advice;
 use decides::{Answer, Question};
 use serde::Deserialize;
+use sluicegate_gateway::audit::EventKind;
 use sluicegate_gateway::{RevisionId, StoreError};
 use sluicegate_policy::{Mode, PolicyDocument, Rule, RuleId, RuleKind, RuleTest, Weekday};
-use sluicegate_store::PolicyEntry;
+use sluicegate_store::{AuditFilter, AuditStart, PolicyEntry, RuleHits};
 use std::collections::HashMap;
 
 /// Revisions that are searched for a rule's last edit.
@@ -66,6 +67,7 @@ struct PoliciesPage {
     frame: Frame,
     admin: bool,
     trouble: Option<Trouble>,
+    refused: Option<Refused>,
     notice: Option<String>,
     /// A switch that failing tests stopped, and whether it is to be on.
     insist: Option<(RuleId, bool)>,
@@ -98,6 +100,14 @@ struct TestLine {
 #[derive(Clone, Debug)]
 struct Trouble {
     what: Marked,
+}
+
+/// A document that was refused since the rules in force are so.
+#[derive(Clone, Debug)]
+struct Refused {
+    at: Moment,
+    by: Marked,
+    why: Marked,
 }
 
 #[derive(Debug)]
@@ -215,6 +225,7 @@ async fn page(state: &WebState, user: &CurrentUser) -> Result<PoliciesPage, WebE
     let frame = state.frame(user, Place::Policies, "Policies", Region::Frame).await?;
     let InForce { entry, trouble } = in_force(state).await?;
     let hits = hits(state).await?;
+    let refused = last_refused(state, entry.as_ref()).await?;
     let edits = match &entry {
         Some(entry) => edits(state, &entry.revision.document).await?,
         None => HashMap::new(),
@@ -222,11 +233,14 @@ async fn page(state: &WebState, user: &CurrentUser) -> Result<PoliciesPage, WebE
     let rules: Vec<RuleRow> = entry
         .iter()
         .flat_map(|entry| &entry.revision.document.rules)
-        .map(|rule| row(rule, hits.get(&rule.id).copied().unwrap_or_default(), edits.get(&rule.id)))
+        .map(|rule| row(rule, hits.of(rule), edits.get(&rule.id)))
         .collect();
     let tools = state.catalogue.snapshot().tools().map(|tool| tool.tool().to_string()).collect();
     let findings = match entry.as_ref().map(|entry| state.rules.compiled(&entry.revision.document)) {
-        Some(Ok(rules)) => state.rules.findings(&rules).iter().map(Advice::of).collect(),
+        Some(Ok(rules)) => {
+            let found = state.rules.findings(rules).await;
+            found.map_err(|error| WebError::Internal(error.to_string()))?.iter().map(Advice::of).collect()
+        }
         Some(Err(_)) | None => Vec::new(),
     };
     let remarks = entry.as_ref().map(|entry| entry.remarks.clone()).unwrap_or_default();
@@ -241,6 +255,7 @@ async fn page(state: &WebState, user: &CurrentUser) -> Result<PoliciesPage, WebE
         frame,
         admin: user.role == sluicegate_policy::Role::Admin,
         trouble,
+        refused,
         notice: None,
         insist: None,
         revision: entry.as_ref().map(|entry| entry.revision.id.0).unwrap_or_default(),
@@ -326,15 +341,45 @@ fn row(rule: &Rule, hits: u64, edited: Option<&(i64, String)>) -> RuleRow {
     }
 }
 
-/// How often each rule decided in the last day.
-async fn hits(state: &WebState) -> Result<HashMap<RuleId, u64>, WebError> {
-    let since = state.now_ms().saturating_sub(DAY_MS);
-    let mut hits: HashMap<RuleId, u64> = HashMap::new();
-    for hit in state.calls.overview(since).await?.rules {
-        let count = hits.entry(hit.rule).or_default();
-        *count = count.saturating_add(hit.count);
+/// How often each rule decided in the last day, and how often each in shadow mode would have matched.
+#[derive(Debug, Default)]
+struct Hits {
+    decided: HashMap<RuleId, u64>,
+    shadow: HashMap<RuleId, u64>,
+}
+
+impl Hits {
+    fn of(&self, rule: &Rule) -> u64 {
+        let hits = if rule.mode == Mode::Shadow { &self.shadow } else { &self.decided };
+        hits.get(&rule.id).copied().unwrap_or_default()
     }
-    Ok(hits)
+}
+
+async fn hits(state: &WebState) -> Result<Hits, WebError> {
+    let overview = state.calls.overview(state.now_ms().saturating_sub(DAY_MS)).await?;
+    let sum = |list: Vec<RuleHits>| {
+        let mut hits: HashMap<RuleId, u64> = HashMap::new();
+        for hit in list {
+            let count = hits.entry(hit.rule).or_default();
+            *count = count.saturating_add(hit.count);
+        }
+        hits
+    };
+    Ok(Hits { decided: sum(overview.rules), shadow: sum(overview.shadows) })
+}
+
+/// The last document that was refused, if that was after the rules in force were made.
+async fn last_refused(state: &WebState, entry: Option<&PolicyEntry>) -> Result<Option<Refused>, WebError> {
+    let filter = AuditFilter {
+        kind: Some(EventKind::PolicyRejected),
+        from_ms: entry.map(|entry| entry.at_ms),
+        ..AuditFilter::default()
+    };
+    let last = state.audit.rows(&filter, AuditStart::Latest, 1).await?.rows.into_iter().next();
+    let Some(row) = last else { return Ok(None) };
+    let note = state.audit.payloads(row.seq).await?.into_iter().find(|payload| payload.name == "note");
+    let why = note.map(|note| note.text).unwrap_or_default();
+    Ok(Some(Refused { at: Moment::at_ms(row.at_ms), by: Marked::of(&row.actor), why: Marked::of(&why) }))
 }
 
 /// When each rule was last changed and by whom, as far back as [`LOOK_BACK`] revisions tell.

@@ -73,6 +73,8 @@ struct Tool {
     digest: String,
     claims: Vec<&'static str>,
     read_only: bool,
+    /// A tier line names it; else it is of tier high.
+    listed: bool,
     fate: Option<Fate>,
 }
 
@@ -178,6 +180,7 @@ fn tool(definition: &ToolDefinition, rules: Option<&RuleSet>) -> Tool {
         digest: definition.digest().to_string(),
         claims: claims.into_iter().flatten().collect(),
         read_only: rules.is_some_and(|rules| rules.is_read_only(definition.tool())),
+        listed: rules.is_some_and(|rules| rules.is_listed(definition.tool())),
         fate: rules.and_then(|rules| fate(definition, rules)),
     }
 }

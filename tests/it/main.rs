@@ -37,6 +37,8 @@ mod more_pages;
 #[cfg(test)]
 mod pages;
 #[cfg(test)]
+mod policies;
+#[cfg(test)]
 mod races;
 #[cfg(test)]
 mod real_servers;

@@ -104,10 +104,23 @@ impl Panel {
     /// # Errors
     /// When the store fails. An edit that does not hold together is an answer.
     pub(super) async fn of(state: &WebState, edit: Edit) -> Result<Self, WebError> {
-        match state.rules.preview(edit).await {
+        Self::judged(state.rules.preview(edit).await)
+    }
+
+    /// Judges a whole document in the place of the rules in force.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(super) async fn of_document(state: &WebState, yaml: &str) -> Result<Self, WebError> {
+        Self::judged(state.rules.preview_import(yaml).await)
+    }
+
+    fn judged(preview: Result<Preview, RulesError>) -> Result<Self, WebError> {
+        match preview {
             Ok(preview) => Ok(Self { shown: Shown::Judged(Box::new(judged(&preview))) }),
             Err(RulesError::Store(error)) => Err(error.into()),
             Err(RulesError::Rule(errors)) => Ok(Self::broken(errors.iter().map(ToString::to_string))),
+            Err(RulesError::Text(problems)) => Ok(Self::broken(problems.iter().map(ToString::to_string))),
             Err(error) => Ok(Self::broken([error.to_string()])),
         }
     }

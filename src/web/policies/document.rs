@@ -1,5 +1,6 @@
 //! Whole documents: the history of revisions, import and export as YAML.
 
+use super::backtest::Panel;
 use super::{no_policy, reason_of, required, with_status};
 use crate::rules::{Change, RulesError, to_yaml};
 use crate::web::error::WebError;
@@ -194,19 +195,25 @@ struct ImportPage {
     reason: String,
     problems: Vec<Marked>,
     notice: Option<String>,
+    panel: Panel,
     overridable: bool,
 }
 
+impl ImportPage {
+    async fn new(
+        state: &WebState,
+        user: &CurrentUser,
+        text: String,
+        reason: String,
+    ) -> Result<Self, WebError> {
+        let frame = state.frame(user, Place::Policies, "Import a policy", Region::Frame).await?;
+        let (problems, notice, panel) = (Vec::new(), None, Panel::idle());
+        Ok(Self { frame, text, reason, problems, notice, panel, overridable: false })
+    }
+}
+
 pub(super) async fn import_page(State(state): State<WebState>, admin: Admin) -> Result<Response, WebError> {
-    let frame = state.frame(&admin.0, Place::Policies, "Import a policy", Region::Frame).await?;
-    Ok(render(&ImportPage {
-        frame,
-        text: String::new(),
-        reason: String::new(),
-        problems: Vec::new(),
-        notice: None,
-        overridable: false,
-    }))
+    Ok(render(&ImportPage::new(&state, &admin.0, String::new(), String::new()).await?))
 }
 
 #[derive(Debug, Deserialize)]
@@ -216,6 +223,7 @@ pub(super) struct Imported {
     reason: String,
     #[serde(default)]
     despite_tests: String,
+    preview: Option<String>,
 }
 
 pub(super) async fn import(
@@ -227,6 +235,11 @@ pub(super) async fn import(
     let reason = reason_of(&imported.0.reason)?;
     let despite_tests = imported.0.despite_tests == "yes";
     let change = Change { author: admin.0.person.as_str(), reason, despite_tests };
+    if imported.0.preview.is_some() {
+        let panel = Panel::of_document(&state, &text).await?;
+        let page = ImportPage::new(&state, &admin.0, text, imported.0.reason).await?;
+        return Ok(render(&ImportPage { overridable: panel.failing() > 0, panel, ..page }));
+    }
     let mut overridable = false;
     let (problems, notice, status) = match state.rules.import(&text, "dashboard import", change).await {
         Ok(_) => return Ok(see_other("/policies")),
@@ -243,9 +256,8 @@ pub(super) async fn import(
         }
         Err(error) => (Vec::new(), Some(error.to_string()), StatusCode::CONFLICT),
     };
-    let frame = state.frame(&admin.0, Place::Policies, "Import a policy", Region::Frame).await?;
-    let page = ImportPage { frame, text, reason: imported.0.reason, problems, notice, overridable };
-    Ok(with_status(render(&page), status))
+    let page = ImportPage::new(&state, &admin.0, text, imported.0.reason).await?;
+    Ok(with_status(render(&ImportPage { problems, notice, overridable, ..page }), status))
 }
 
 #[cfg(test)]
