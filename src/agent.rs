@@ -17,6 +17,7 @@ pub mod turn;
 
 pub use entry::{Entry, Note, NoteKind};
 pub use live::{CallView, Live, TurnView};
+pub(crate) use log::read_entry;
 pub use log::{Conversation, ConversationLog, StoreLog};
 pub use models::{ModelChoice, Models, NoProvider, Source};
 pub use report::{CallReport, TurnError, TurnReport};
@@ -146,7 +147,23 @@ impl AgentHandle {
         role: Role,
         text: &str,
     ) -> Result<TurnStarted, StartError> {
-        start::start(&self.parts, conversation, person, role, text).await
+        start::start(&self.parts, conversation, person, role, text, None).await
+    }
+
+    /// Begins a turn with a message in the place of an earlier one of the person, in the same words or in others. What
+    /// was said since is kept and no longer read by the model.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start), and [`StartError::NotThere`].
+    pub async fn start_instead(
+        &self,
+        conversation: &ConversationId,
+        person: &PersonId,
+        role: Role,
+        text: &str,
+        position: i64,
+    ) -> Result<TurnStarted, StartError> {
+        start::start(&self.parts, conversation, person, role, text, Some(position)).await
     }
 
     /// Stops the turn that runs in a conversation: held calls are withdrawn, running ones cancelled, and what the

@@ -19,6 +19,7 @@ mod frame;
 mod guard;
 mod headers;
 mod health;
+mod markdown;
 mod overview;
 mod policies;
 mod respond;

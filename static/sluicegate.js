@@ -96,6 +96,12 @@
     if (menu && !menu.contains(event.target)) menu.open = false;
   });
 
+  // Something said again: the stream shows the turn; without one the page is loaded again.
+  document.addEventListener("htmx:after:request", (event) => {
+    const form = event.target.closest?.("form[data-again]");
+    if (form && event.detail.ctx?.response?.status < 400 && !connected) location.reload();
+  });
+
   const box = byId("say");
   if (box) {
     const draft = `draft ${location.pathname}`;

@@ -174,7 +174,7 @@ impl Driver {
             match entry {
                 Entry::Said(Message::Model(turn)) => self.reply.clone_from(&turn.text),
                 Entry::Note(note) => self.note = Some(note.text.clone()),
-                Entry::Said(_) | Entry::Proposed { .. } => {}
+                Entry::Said(_) | Entry::Proposed { .. } | Entry::Replaced { .. } => {}
             }
             self.history.extend(as_message(entry));
         }

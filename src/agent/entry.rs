@@ -22,6 +22,12 @@ pub enum Entry {
     },
     /// A line of our own.
     Note(Note),
+    /// The person says something again, in the same words or in others: what stands from this position on, up to here, is
+    /// no longer part of the conversation. What its calls did stands in the trail.
+    Replaced {
+        /// The position of the message that is said again.
+        from: i64,
+    },
 }
 
 /// A line of our own in a transcript.
@@ -85,10 +91,31 @@ impl Entry {
     }
 }
 
-/// What a model reads of a transcript. A cut-off call is told to it in the person's place, said to be from us.
+/// What a model reads of a transcript, which begins at position 1. A cut-off call is told to it in the person's place,
+/// said to be from us; what was replaced is left out.
 #[must_use]
-pub fn history<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<Message> {
-    entries.into_iter().filter_map(as_message).collect()
+pub fn history(entries: &[Entry]) -> Vec<Message> {
+    standing(entries).into_iter().filter_map(|(_, entry)| as_message(entry)).collect()
+}
+
+/// The entries that were not replaced, with their positions.
+fn standing(entries: &[Entry]) -> Vec<(i64, &Entry)> {
+    let mut standing = Vec::with_capacity(entries.len());
+    for (position, entry) in (1_i64..).zip(entries) {
+        match entry {
+            Entry::Replaced { from } => standing.retain(|(at, _)| at < from),
+            entry => standing.push((position, entry)),
+        }
+    }
+    standing
+}
+
+/// Whether a message of the person stands at this position and was not replaced: then it can be said again.
+#[must_use]
+pub fn can_be_replaced(entries: &[Entry], position: i64) -> bool {
+    standing(entries)
+        .iter()
+        .any(|(at, entry)| *at == position && matches!(entry, Entry::Said(Message::User { .. })))
 }
 
 /// The message that an entry is to a model, if it is one.
@@ -98,7 +125,7 @@ pub(crate) fn as_message(entry: &Entry) -> Option<Message> {
         Entry::Note(Note { kind: NoteKind::CallCutOff, text }) => {
             Some(Message::User { text: format!("[Notice from Sluicegate, not from the person: {text}]") })
         }
-        Entry::Note(_) | Entry::Proposed { .. } => None,
+        Entry::Note(_) | Entry::Proposed { .. } | Entry::Replaced { .. } => None,
     }
 }
 
@@ -109,7 +136,7 @@ pub fn call_ids<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> BTreeMap<St
         .into_iter()
         .filter_map(|entry| match entry {
             Entry::Proposed { key, call } => Some((key.clone(), *call)),
-            Entry::Said(_) | Entry::Note(_) => None,
+            Entry::Said(_) | Entry::Note(_) | Entry::Replaced { .. } => None,
         })
         .collect()
 }
@@ -118,7 +145,7 @@ pub fn call_ids<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> BTreeMap<St
 #[must_use]
 pub fn turn_is_over(entries: &[Entry]) -> bool {
     match entries.last() {
-        None => true,
+        None | Some(Entry::Replaced { .. }) => true,
         Some(Entry::Note(note)) => note.kind.ends_turn(),
         // A partial answer is followed by the note that says why; without it the process died in between.
         Some(Entry::Said(Message::Model(turn))) => {
@@ -135,7 +162,7 @@ pub fn turn_is_over(entries: &[Entry]) -> bool {
 pub fn open_calls(entries: &[Entry]) -> &[ModelCall] {
     let last = entries.iter().rev().find_map(|entry| match entry {
         Entry::Said(message) => Some(message),
-        Entry::Proposed { .. } | Entry::Note(_) => None,
+        Entry::Proposed { .. } | Entry::Note(_) | Entry::Replaced { .. } => None,
     });
     match last {
         Some(Message::Model(turn)) => &turn.calls,

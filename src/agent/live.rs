@@ -219,7 +219,7 @@ impl Room {
     pub(crate) fn appended(&self, position: i64, entry: &Entry) {
         let what = match entry {
             Entry::Proposed { call, .. } => Live::CallChanged { call: *call },
-            Entry::Said(_) | Entry::Note(_) => Live::MessageAppended { position },
+            Entry::Said(_) | Entry::Note(_) | Entry::Replaced { .. } => Live::MessageAppended { position },
         };
         self.change(what, |view| match entry {
             Entry::Said(Message::Model(turn)) => {
@@ -243,7 +243,7 @@ impl Room {
                     found.call = Some(*call);
                 }
             }
-            Entry::Said(Message::User { .. }) | Entry::Note(_) => {}
+            Entry::Said(Message::User { .. }) | Entry::Note(_) | Entry::Replaced { .. } => {}
         });
     }
 

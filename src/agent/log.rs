@@ -3,6 +3,7 @@
 mod store;
 
 pub use store::StoreLog;
+pub(crate) use store::read_entry;
 
 use crate::agent::entry::Entry;
 use crate::conversation::Usage;

@@ -1,7 +1,7 @@
 //! How a turn begins.
 
 use super::driver::{Driver, Opening, Turn};
-use super::entry::{Entry, call_ids, history, open_calls, repair};
+use super::entry::{Entry, call_ids, can_be_replaced, history, open_calls, repair};
 use super::live::Room;
 use super::log::{Transcript, UnfinishedTurn};
 use super::report::{TurnError, TurnReport};
@@ -55,6 +55,9 @@ pub enum StartError {
         /// Its length.
         bytes: usize,
     },
+    /// What is to be said again is not a message of the person, or was replaced already.
+    #[error("the message that this one replaces is not there any more; load the page again")]
+    NotThere,
     /// A turn is running in this conversation.
     #[error("the agent is still answering here; wait for it or stop it")]
     Running,
@@ -81,6 +84,7 @@ pub(super) async fn start(
     person: &PersonId,
     role: Role,
     text: &str,
+    instead_of: Option<i64>,
 ) -> Result<TurnStarted, StartError> {
     if !matches!(role, Role::Approver | Role::Admin) {
         return Err(StartError::NotAllowed);
@@ -105,7 +109,7 @@ pub(super) async fn start(
     let (parts, conversation, text) = (Arc::clone(parts), conversation.clone(), text.to_owned());
     let tasks = parts.tasks.clone();
     tasks.spawn(async move {
-        let begun = begin(&parts, &place.room, &conversation, &caller, text).await;
+        let begun = begin(&parts, &place.room, &conversation, &caller, text, instead_of).await;
         let (answer, driver) = match begun {
             Ok(Begun { turn, provider, system, history }) => {
                 let position = turn.last;
@@ -138,20 +142,26 @@ struct Begun {
     history: Vec<Message>,
 }
 
-/// Mends what an earlier turn left open, then appends the person's message.
+/// Mends what an earlier turn left open, then appends the person's message, in the place of an earlier one if it says
+/// that one again.
 async fn begin(
     parts: &Parts,
     room: &Room,
     conversation: &ConversationId,
     caller: &Caller,
     text: String,
+    instead_of: Option<i64>,
 ) -> Result<Begun, StartError> {
     let found = parts.log.conversation(conversation).await?.filter(|found| found.owner == caller.owner);
     let found = found.ok_or(StartError::UnknownConversation)?;
     let mut transcript = parts.log.transcript(conversation).await?;
     // Restarts are mended at start-up; what is found here in a process that had no such failure is one all the same.
     let by = if parts.broken.contains(conversation) { BrokenBy::Store } else { BrokenBy::Restart };
+    if instead_of.is_some_and(|position| !can_be_replaced(&transcript.entries, position)) {
+        return Err(StartError::NotThere);
+    }
     let mut new = missing(parts, &transcript, by).await?;
+    new.extend(instead_of.map(|from| Entry::Replaced { from }));
     new.push(Entry::Said(Message::User { text }));
     let turn = uuid::Uuid::now_v7().to_string();
     parts.log.turn_started(conversation, &turn).await?;

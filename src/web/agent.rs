@@ -1,5 +1,6 @@
 //! The chat: conversations, their transcripts, sending and stopping. It starts turns; it cannot make a tool run.
 
+mod export;
 mod transcript;
 mod view;
 
@@ -12,7 +13,7 @@ use super::frame::Place as NavPlace;
 use super::guard::{CurrentUser, Decider};
 use super::respond::{Page, Wants, problem, see_other};
 use super::state::{WebState, conversation_budget};
-use crate::agent::{Entry, ModelChoice, StartError, TurnReport, TurnView, prompt};
+use crate::agent::{Entry, ModelChoice, StartError, TurnReport, TurnView, prompt, read_entry};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
@@ -42,6 +43,7 @@ pub(crate) fn router() -> Router<WebState> {
     Router::new()
         .route("/agent", get(new_page).post(create))
         .route("/agent/{conversation}", get(show))
+        .route("/agent/{conversation}/export", get(export::export))
         .route("/agent/{conversation}/stop", post(stop))
         .route("/agent/{conversation}/rename", post(rename))
         .route("/agent/{conversation}/model", post(choose_model))
@@ -224,9 +226,10 @@ async fn parts(
         used_up: budget.used_up(),
         says: badge.says(),
     };
-    let sources = Sources { entries: &entries, calls: &calls, cards: &cards, turn: turn.as_ref() };
+    let again = user.may_decide().then_some(&conversation.id);
+    let sources = Sources { entries: &entries, calls: &calls, cards: &cards, turn: turn.as_ref(), again };
     let transcript = Transcript { groups: transcript::groups(&sources), cut };
-    Ok(Parts { facts: Facts::of(calls.values(), &budget), transcript, badge, budget, bar })
+    Ok(Parts { facts: Facts::of(&conversation.id, calls.values(), &budget), transcript, badge, budget, bar })
 }
 
 /// The newest entries of a transcript, and whether earlier ones were left out.
@@ -235,12 +238,7 @@ async fn entries(state: &WebState, id: &ConversationId) -> Result<(Vec<(i64, Ent
     loop {
         let page = state.conversations.messages(id, after, 500).await?;
         for message in page.rows {
-            let entry = serde_json::from_str(&message.body).map_err(|error| {
-                WebError::Internal(format!(
-                    "entry {} of conversation `{id}` cannot be read: {error}",
-                    message.position
-                ))
-            })?;
+            let entry = read_entry(message.position, &message.body)?;
             kept.push_back((message.position, entry));
         }
         while kept.len() > MOST_ENTRIES {
@@ -340,6 +338,8 @@ pub(crate) async fn list_fragments(
 #[derive(Debug, Deserialize)]
 struct Message {
     text: String,
+    /// The position of an earlier message that this one takes the place of.
+    instead_of: Option<i64>,
 }
 
 /// Sends a message. A page is answered at once, and sees the turn live or on its next load; a program that asks for
@@ -353,11 +353,12 @@ async fn send(
 ) -> Result<Response, WebError> {
     let conversation = own(&state, &user, &id).await?;
     let untitled = conversation.title == title_of("");
-    let started = state
-        .agent
-        .start(&conversation.id, &user.person, user.role, &message.text)
-        .await
-        .map_err(not_started)?;
+    let (id, agent) = (&conversation.id, &state.agent);
+    let started = match message.instead_of {
+        None => agent.start(id, &user.person, user.role, &message.text).await,
+        Some(position) => agent.start_instead(id, &user.person, user.role, &message.text, position).await,
+    };
+    let started = started.map_err(not_started)?;
     if untitled && started.position == 1 {
         state.conversations.rename(&conversation.id, &title_of(&message.text)).await?;
     }
@@ -376,7 +377,7 @@ fn not_started(error: StartError) -> WebError {
         StartError::UnknownConversation => WebError::NotFound,
         StartError::NotAllowed => WebError::Forbidden("approver or admin"),
         StartError::Empty | StartError::TooLong { .. } => WebError::Invalid(error.to_string()),
-        StartError::Running => WebError::Conflict(error.to_string()),
+        StartError::Running | StartError::NotThere => WebError::Conflict(error.to_string()),
         StartError::TooMany => WebError::TooMany("conversations being answered"),
         StartError::ShuttingDown => WebError::Unavailable(error.to_string()),
         StartError::Store(error) => error.into(),

@@ -11,6 +11,8 @@ mod bad_input;
 #[cfg(test)]
 mod cards;
 #[cfg(test)]
+mod chat;
+#[cfg(test)]
 mod commands;
 #[cfg(test)]
 mod counting;

@@ -198,8 +198,8 @@ impl Conversations {
         raw.map(RawConversation::read).transpose()
     }
 
-    /// A person's conversations, the last changed first. `search` is looked for in the titles, without regard to
-    /// upper and lower case of ASCII letters.
+    /// A person's conversations, the last changed first. `search` is looked for in the titles and in what the person and
+    /// the model said, without regard to upper and lower case of ASCII letters.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -211,10 +211,17 @@ impl Conversations {
         limit: u32,
     ) -> Result<Page<Conversation, ListedAfter>, StoreError> {
         let (updated_ms, id) = after.map_or((i64::MAX, String::new()), |after| (after.updated_ms, after.id));
+        // A message is JSON: the text is looked for as it is written there.
+        let in_json = match search {
+            Some(text) => Some(codec::json(&text)?.trim_matches('"').to_owned()),
+            None => None,
+        };
         let raw: Vec<RawConversation> = sqlx::query_as(
             "SELECT id, title, owner, created_ms, updated_ms, provider, model, system FROM conversations \
              WHERE owner = $1 AND (updated_ms < $2 OR (updated_ms = $2 AND id < $3)) \
-             AND (CAST($4 AS TEXT) IS NULL OR lower(title) LIKE lower($4) ESCAPE '\\') \
+             AND (CAST($4 AS TEXT) IS NULL OR lower(title) LIKE lower($4) ESCAPE '\\' \
+             OR EXISTS (SELECT 1 FROM messages m WHERE m.conversation = conversations.id \
+             AND m.kind IN ('user', 'model') AND lower(m.body) LIKE lower($6) ESCAPE '\\')) \
              ORDER BY updated_ms DESC, id DESC LIMIT $5",
         )
         .bind(owner.as_str())
@@ -222,6 +229,7 @@ impl Conversations {
         .bind(id)
         .bind(search.map(like))
         .bind(rows_to_read(limit))
+        .bind(in_json.as_deref().map(like))
         .fetch_all(&self.reads)
         .await
         .map_err(failed)?;

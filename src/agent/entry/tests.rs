@@ -153,3 +153,30 @@ fn a_store_failure_is_not_called_a_restart() {
     assert!(said.contains("the store failed while this call was open"), "{said}");
     assert!(!said.contains("restarted"), "{said}");
 }
+
+#[test]
+fn what_was_said_again_takes_the_place_of_what_was_said_first() {
+    let user = |text: &str| Entry::Said(Message::User { text: text.to_owned() });
+    let entries = [
+        user("one"),
+        Entry::note(NoteKind::Stopped, "stopped"),
+        user("two"),
+        Entry::note(NoteKind::Stopped, "stopped"),
+        Entry::Replaced { from: 3 },
+        user("two, better"),
+        Entry::Replaced { from: 6 },
+        user("two, best"),
+    ];
+    let told: Vec<_> = history(&entries)
+        .into_iter()
+        .map(|message| match message {
+            Message::User { text } => text,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(told, ["one", "two, best"]);
+    let may: Vec<i64> = (0..10).filter(|position| can_be_replaced(&entries, *position)).collect();
+    assert_eq!(may, [1, 8], "neither a note, nor what was replaced, nor what is not there");
+    assert_eq!(history(&[user("one"), Entry::Replaced { from: 1 }, user("new")]).len(), 1);
+    assert!(turn_is_over(&entries[..5]));
+}

@@ -130,6 +130,7 @@ fn written(entry: &Entry) -> Result<NewMessage, StoreError> {
         Entry::Said(Message::ToolResults { .. }) => "tool_results",
         Entry::Proposed { .. } => "proposed",
         Entry::Note(_) => "note",
+        Entry::Replaced { .. } => "replaced",
     };
     let body = serde_json::to_string(entry)
         .map_err(|error| StoreError::Corrupt(format!("an entry cannot be written: {error}")))?;

@@ -4,14 +4,18 @@ use crate::agent::{Entry, Note, NoteKind, TurnView};
 use crate::conversation::{CallResult, Message, ModelCall, ModelTurn};
 use crate::web::approvals::card::Card;
 use crate::web::figures;
+use crate::web::markdown::Markdown;
 use crate::web::ui::{Icon, Marked, Risk, Tone, ToolName, call_state, components, sentence};
 use askama::Template;
 use sluicegate_gateway::{CallId, CallState, ReasonCode};
+use sluicegate_policy::ConversationId;
 use sluicegate_store::CallRow;
 use std::collections::{BTreeMap, HashMap};
 
 /// Characters of arguments and results that the transcript shows; the call's own page has all.
 const MOST_SHOWN: usize = 4_000;
+/// Characters of a replaced message that its line shows.
+const MOST_BEGINNING: usize = 60;
 
 /// What belongs to one message of the person: the unit that a live page replaces.
 #[derive(Clone, Debug, Template)]
@@ -20,12 +24,26 @@ pub(crate) struct Group {
     /// Its element's id.
     pub(crate) id: String,
     items: Vec<Item>,
+    /// What of it can be said again.
+    again: Option<Again>,
+    /// The beginning of its message, if another took its place.
+    replaced: Option<String>,
+}
+
+/// A message of the person, to be said again.
+#[derive(Clone, Debug)]
+struct Again {
+    conversation: String,
+    position: i64,
+    text: String,
+    /// It is the latest one, so that the same words can be sent once more.
+    last: bool,
 }
 
 #[derive(Clone, Debug)]
 enum Item {
     User(Vec<String>),
-    Model { paragraphs: Vec<String>, thinking: Option<String> },
+    Model { said: Markdown, thinking: Option<String> },
     Calls(Vec<CallLine>),
     Note { tone: Tone, icon: Icon, text: String },
     Streaming { text: String, thinking: String, waiting: Option<String> },
@@ -82,6 +100,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) cards: &'a HashMap<CallId, Card>,
     /// The turn that runs, if one does.
     pub(crate) turn: Option<&'a TurnView>,
+    /// The conversation, for those who may say something again in it.
+    pub(crate) again: Option<&'a ConversationId>,
 }
 
 /// Puts a transcript together.
@@ -91,7 +111,7 @@ pub(crate) fn groups(sources: &Sources<'_>) -> Vec<Group> {
         .iter()
         .filter_map(|(_, entry)| match entry {
             Entry::Proposed { key, call } => Some((key.as_str(), *call)),
-            Entry::Said(_) | Entry::Note(_) => None,
+            Entry::Said(_) | Entry::Note(_) | Entry::Replaced { .. } => None,
         })
         .collect();
     let results: HashMap<&str, &CallResult> = sources
@@ -99,30 +119,51 @@ pub(crate) fn groups(sources: &Sources<'_>) -> Vec<Group> {
         .iter()
         .filter_map(|(_, entry)| match entry {
             Entry::Said(Message::ToolResults { results }) => Some(results),
-            Entry::Said(_) | Entry::Proposed { .. } | Entry::Note(_) => None,
+            Entry::Said(_) | Entry::Proposed { .. } | Entry::Note(_) | Entry::Replaced { .. } => None,
         })
         .flatten()
         .map(|result| (result.key.as_str(), result))
         .collect();
     let mut groups: Vec<Group> = Vec::new();
+    // The positions at which they begin.
+    let mut places: Vec<i64> = Vec::new();
     for (position, entry) in sources.entries {
         let items = match entry {
             Entry::Said(Message::User { text }) => {
-                groups.push(Group {
-                    id: format!("turn-{position}"),
-                    items: vec![Item::User(paragraphs(text))],
+                let again = sources.again.map(|conversation| Again {
+                    conversation: conversation.to_string(),
+                    position: *position,
+                    text: text.clone(),
+                    last: false,
                 });
+                let items = vec![Item::User(paragraphs(text))];
+                groups.push(Group { id: format!("turn-{position}"), items, again, replaced: None });
+                places.push(*position);
                 continue;
             }
             Entry::Said(Message::Model(turn)) => model(*position, turn, sources, &ids, &results),
             Entry::Note(note) => vec![line(note)],
+            Entry::Replaced { from } => {
+                let later = groups.iter_mut().zip(&places).filter(|(_, place)| *place >= from);
+                for (group, _) in later {
+                    group.replaced.get_or_insert_with(|| beginning(&group.items));
+                    group.again = None;
+                }
+                continue;
+            }
             Entry::Said(Message::ToolResults { .. }) | Entry::Proposed { .. } => continue,
         };
         match groups.last_mut() {
             Some(group) => group.items.extend(items),
             // The transcript was cut in the middle of a turn.
-            None => groups.push(Group { id: format!("turn-{position}"), items }),
+            None => {
+                groups.push(Group { id: format!("turn-{position}"), items, again: None, replaced: None });
+                places.push(*position);
+            }
         }
+    }
+    if let Some(again) = groups.last_mut().and_then(|group| group.again.as_mut()) {
+        again.last = true;
     }
     if let (Some(turn), Some(group)) = (sources.turn, groups.last_mut()) {
         let quiet = turn.text_so_far.is_empty() && turn.thinking_so_far.is_empty() && turn.waiting.is_none();
@@ -146,9 +187,9 @@ fn model(
 ) -> Vec<Item> {
     let mut items = Vec::new();
     let thinking = (!turn.thinking.trim().is_empty()).then(|| turn.thinking.trim().to_owned());
-    let said = paragraphs(&turn.text);
+    let said = Markdown::of(&turn.text);
     if !said.is_empty() || thinking.is_some() {
-        items.push(Item::Model { paragraphs: said, thinking });
+        items.push(Item::Model { said, thinking });
     }
     if !turn.calls.is_empty() {
         let lines = turn.calls.iter().enumerate().map(|(at, call)| {
@@ -258,6 +299,17 @@ fn line(note: &Note) -> Item {
     Item::Note { tone, icon, text: note.text.clone() }
 }
 
+/// The beginning of a message, for the line that stands for it.
+fn beginning(items: &[Item]) -> String {
+    let text = items.iter().find_map(|item| match item {
+        Item::User(paragraphs) => paragraphs.first(),
+        _ => None,
+    });
+    let text = text.map(String::as_str).unwrap_or_default();
+    let head: String = text.chars().take(MOST_BEGINNING).collect();
+    if head.len() < text.len() { format!("{}…", head.trim_end()) } else { head }
+}
+
 /// Text in paragraphs; what was written in lines stays in lines.
 fn paragraphs(text: &str) -> Vec<String> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
@@ -304,7 +356,14 @@ mod tests {
 
     fn html(entries: Vec<Entry>, turn: Option<&TurnView>) -> Vec<String> {
         let entries: Vec<(i64, Entry)> = (1..).zip(entries).collect();
-        let sources = Sources { entries: &entries, calls: &HashMap::new(), cards: &HashMap::new(), turn };
+        let conversation = ConversationId::new("c-1").unwrap();
+        let sources = Sources {
+            entries: &entries,
+            calls: &HashMap::new(),
+            cards: &HashMap::new(),
+            turn,
+            again: Some(&conversation),
+        };
         groups(&sources).iter().map(|group| group.render().unwrap()).collect()
     }
 
@@ -372,7 +431,30 @@ mod tests {
             !html.contains("<script") && !html.contains("<img") && !html.contains("hx-get=\"/x\""),
             "{html}"
         );
-        assert_eq!(html.matches("&#60;script").count(), 11, "{html}");
+        // The person's message stands there twice more, to be said again.
+        assert_eq!(html.matches("&#60;script").count(), 13, "{html}");
+    }
+
+    #[test]
+    fn what_was_said_again_folds_what_was_said_first() {
+        let entries = vec![
+            said("one"),
+            model_turn("**1**", &[]),
+            said("two"),
+            model_turn("2", &[]),
+            Entry::Replaced { from: 3 },
+            said("two <b>better"),
+        ];
+        let groups = html(entries, None);
+        assert_eq!(groups.len(), 3);
+        assert!(groups[0].contains("<strong>1</strong>") && !groups[0].contains("Replaced"), "{}", groups[0]);
+        assert!(groups[1].contains("Replaced") && !groups[1].contains("instead_of"), "{}", groups[1]);
+        assert!(groups[2].contains("name=\"instead_of\" value=\"6\""), "{}", groups[2]);
+        assert!(groups[2].contains("Try again") && !groups[0].contains("Try again"), "only the last");
+        assert!(
+            groups[0].contains("name=\"instead_of\" value=\"1\""),
+            "every one that stands can be changed"
+        );
     }
 
     #[test]

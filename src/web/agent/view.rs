@@ -5,11 +5,14 @@ use super::transcript::Group;
 use crate::agent::{Models, TurnView};
 use crate::web::figures::{self, Moment};
 use crate::web::frame::Frame;
-use crate::web::ui::{Badge, Icon, Tone, components};
+use crate::web::ui::{Badge, Icon, Tone, ToolName, call_state, components};
 use askama::Template;
 use sluicegate_gateway::CallState;
 use sluicegate_policy::ConversationId;
 use sluicegate_store::{CallRow, Conversation, UsageTotals};
+
+/// Calls that are listed beside a transcript: the latest.
+const MOST_SIDE_CALLS: usize = 8;
 
 #[derive(Template)]
 #[template(path = "agent.html")]
@@ -165,17 +168,33 @@ impl Budget {
 #[derive(Clone, PartialEq, Eq, Debug, Template)]
 #[template(path = "agent/facts.html")]
 pub(super) struct Facts {
+    conversation: String,
     counts: Vec<(&'static str, usize)>,
+    calls: Vec<SideCall>,
     share: Option<u64>,
     estimated: bool,
     used_up: bool,
 }
 
+/// A call beside the transcript.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct SideCall {
+    id: String,
+    tool: ToolName,
+    badge: Badge,
+}
+
 impl Facts {
-    pub(super) fn of<'a>(calls: impl Iterator<Item = &'a CallRow>, budget: &Budget) -> Self {
+    pub(super) fn of<'a>(
+        conversation: &ConversationId,
+        calls: impl Iterator<Item = &'a CallRow>,
+        budget: &Budget,
+    ) -> Self {
+        let mut rows: Vec<&CallRow> = calls.collect();
+        rows.sort_by_key(|call| std::cmp::Reverse(call.requested_seq));
         let (mut proposed, mut ran, mut waiting, mut denied, mut other) =
             (0_usize, 0_usize, 0_usize, 0_usize, 0_usize);
-        for call in calls {
+        for call in &rows {
             proposed = proposed.saturating_add(1);
             let count = match call.state {
                 CallState::Completed | CallState::Executing | CallState::Failed | CallState::Unknown => {
@@ -194,7 +213,22 @@ impl Facts {
             ("Denied", denied),
             ("Expired, withdrawn", other),
         ];
-        Self { counts, share: budget.share(), estimated: budget.estimated, used_up: budget.used_up() }
+        let calls = rows.iter().take(MOST_SIDE_CALLS).map(|call| {
+            let (tone, icon, word) = call_state(call.state);
+            SideCall {
+                id: call.id.to_string(),
+                tool: ToolName::new(&call.server, &call.tool),
+                badge: Badge { tone, icon, word: word.to_owned(), plain: true },
+            }
+        });
+        Self {
+            conversation: conversation.to_string(),
+            calls: calls.collect(),
+            counts,
+            share: budget.share(),
+            estimated: budget.estimated,
+            used_up: budget.used_up(),
+        }
     }
 }
 

@@ -82,6 +82,17 @@ async fn a_list_is_of_ones_own_conversations_the_last_changed_first_in_pages_and
     assert_eq!(found("0%").await, ["c-3"]);
     assert_eq!(found("T%k").await, Vec::<String>::new());
     assert_eq!(found("others").await, Vec::<String>::new());
+    // Also by what was said, as it was said; results of tools are not searched.
+    let said = |kind: &str, text: &str| NewMessage {
+        kind: kind.to_owned(),
+        body: serde_json::json!({ "text": text }).to_string(),
+    };
+    let messages = vec![said("user", "say \"Hi\"\nto Åsa"), said("tool_results", "secret")];
+    conversations.append(&conversation("c-5"), 0, messages).await.unwrap();
+    for text in ["SAY \"hi\"\nTO", "to Åsa"] {
+        assert_eq!(found(text).await, ["c-5"], "{text}");
+    }
+    assert_eq!(found("secret").await, Vec::<String>::new());
 }
 
 #[tokio::test]
