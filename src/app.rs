@@ -89,7 +89,7 @@ async fn run(
             "an earlier run left calls open; they are settled in the trail, and none of them runs"
         );
     }
-    let catalogue = gateway.catalogue();
+    let (catalogue, times) = (gateway.catalogue(), gateway.times());
     let agent = AgentHandle::new(AgentParts {
         gateway,
         log: Arc::new(StoreLog::new(
@@ -117,6 +117,7 @@ async fn run(
         catalogue,
         leftovers,
         feed: store.feed(),
+        times,
         clock,
         hosts: Hosts::new(&origin, listening)?,
         shutdown: shutdown.clone(),

@@ -1,143 +1,45 @@
-//! The trail: calls by filters in the address, one call's story, other events.
+//! The trail: calls by filters in the address, one call's story, other events, and whether the chain is whole.
 
+mod asked;
 mod call;
+pub(super) mod chain;
 mod events;
+mod timeline;
 
+pub(super) use asked::address;
 pub(super) use events::facts;
 
 use super::error::WebError;
 use super::events::Region;
 use super::extract::Query;
-use super::figures::{Moment, grouped, took};
+use super::figures::{Moment, took};
 use super::frame::{Frame, Place};
 use super::guard::CurrentUser;
-use super::respond::render;
+use super::respond::{Wants, render, see_other};
 use super::state::WebState;
-use super::ui::{Badge, Icon, Marked, ToolName, call_state};
+use super::ui::{Badge, Icon, Marked, Tone, ToolName, call_state, components};
 use askama::Template;
+use asked::{Asked, TIMES};
 use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
-use serde::Deserialize;
-use sluicegate_gateway::CallState;
-use sluicegate_policy::CallerId;
-use sluicegate_store::{CallFilter, CallRow, Verified};
+use chain::Chain;
+use sluicegate_gateway::{CallId, CallState, ReasonCode};
+use sluicegate_policy::Effect;
+use sluicegate_store::{CallPage, CallRow};
 
-const PAGE: usize = 50;
-/// Calls that are read at once where a text is looked for, and how often at most for one page.
-const CHUNK: u32 = 200;
-const CHUNKS: usize = 10;
+const PAGE: u32 = 50;
 
 /// Everyone who is signed in may look; settling an unknown outcome takes an admin.
 pub(super) fn router() -> Router<WebState> {
     Router::new()
         .route("/audit", get(list))
+        .route("/audit/chain", get(chain::show))
+        .route("/audit/verify", post(chain::verify))
         .route("/audit/events", get(events::list))
         .route("/audit/calls/{id}", get(call::show))
         .route("/audit/calls/{id}/resolve", post(call::resolve))
-}
-
-/// What is looked for, as it stands in the address. Empty means everything.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Asked {
-    state: String,
-    server: String,
-    tool: String,
-    caller: String,
-    q: String,
-    from: String,
-    until: String,
-    before: Option<i64>,
-    verify: Option<String>,
-}
-
-impl Asked {
-    fn filter(&self) -> Result<CallFilter, WebError> {
-        let some = |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned);
-        let state = match self.state.as_str() {
-            "" => None,
-            word => Some(CallState::parse(word).ok_or_else(|| {
-                WebError::Invalid("The address asks for a state that no call can have".to_owned())
-            })?),
-        };
-        let caller = match some(&self.caller) {
-            None => None,
-            Some(caller) => {
-                Some(CallerId::new(&caller).map_err(|error| WebError::Invalid(error.to_string()))?)
-            }
-        };
-        Ok(CallFilter {
-            server: some(&self.server),
-            tool: some(&self.tool),
-            state,
-            caller,
-            conversation: None,
-            from_ms: moment(&self.from)?,
-            until_ms: moment(&self.until)?,
-        })
-    }
-
-    fn is_empty(&self) -> bool {
-        [&self.state, &self.server, &self.tool, &self.caller, &self.q, &self.from, &self.until]
-            .iter()
-            .all(|text| text.trim().is_empty())
-    }
-
-    /// The address of the calls before one.
-    fn older(&self, before: i64) -> String {
-        let (mut fields, before) = (Vec::new(), before.to_string());
-        for (name, value) in [
-            ("state", &self.state),
-            ("server", &self.server),
-            ("tool", &self.tool),
-            ("caller", &self.caller),
-            ("q", &self.q),
-            ("from", &self.from),
-            ("until", &self.until),
-            ("before", &before),
-        ] {
-            fields.push((name, value.as_str()));
-        }
-        address("/audit", &fields)
-    }
-}
-
-/// An address with these fields as its query; empty ones are left out.
-pub(super) fn address(path: &str, fields: &[(&str, &str)]) -> String {
-    let mut to = path.to_owned();
-    for (n, (name, value)) in fields.iter().filter(|(_, value)| !value.is_empty()).enumerate() {
-        to.push(if n == 0 { '?' } else { '&' });
-        to.push_str(name);
-        to.push('=');
-        for byte in value.bytes() {
-            match byte {
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                    to.push(char::from(byte))
-                }
-                _ => to.push_str(&format!("%{byte:02X}")),
-            }
-        }
-    }
-    to
-}
-
-/// A moment as the browser's field for date and time writes it, in the server's zone.
-fn moment(text: &str) -> Result<Option<i64>, WebError> {
-    let text = text.trim();
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let local: Option<DateTime> = text.parse().ok();
-    let stamp = local.and_then(|local| TimeZone::system().to_timestamp(local).ok());
-    stamp.map(|stamp| Some(stamp.as_millisecond())).ok_or_else(|| {
-        WebError::Invalid(
-            "The address holds a time that cannot be read; write it like 2026-11-30T14:05".to_owned(),
-        )
-    })
 }
 
 #[derive(Template)]
@@ -145,13 +47,56 @@ fn moment(text: &str) -> Result<Option<i64>, WebError> {
 struct AuditPage {
     frame: Frame,
     asked: Asked,
+    results: Results,
+    chain: Chain,
+    servers: Vec<String>,
+    tools: Vec<String>,
+    callers: Vec<String>,
+}
+
+impl AuditPage {
+    const DECISIONS: [(Effect, &'static str); 3] = [
+        (Effect::Allow, "Allowed"),
+        (Effect::RequireApproval, "Held for a person"),
+        (Effect::Deny, "Denied"),
+    ];
+
+    /// The states that a recorded call can be in.
+    fn outcomes() -> Vec<(CallState, &'static str)> {
+        let recorded = CallState::ALL.iter().filter(|state| **state != CallState::Proposed);
+        recorded.map(|state| (*state, call_state(*state).2)).collect()
+    }
+}
+
+/// The calls that were found: the part of the page that another search replaces.
+#[derive(Debug, Template)]
+#[template(path = "audit/results.html")]
+struct Results {
     calls: Vec<Line>,
     older: Option<String>,
-    /// How far a search for a text came without filling the page.
-    stopped: bool,
-    rows: String,
-    head: String,
-    verified: Option<Result<String, String>>,
+    latest: Option<String>,
+    /// Present if looking ended before the page was full: so far back it came.
+    searched_to: Option<Moment>,
+    filtered: bool,
+}
+
+components!(Results);
+
+impl Results {
+    fn of(asked: &Asked, page: &CallPage, now_ms: i64) -> Self {
+        Self {
+            calls: page.rows.iter().map(|call| line(call, now_ms)).collect(),
+            older: page.next.map(|before| asked.older(before)),
+            latest: asked.before.map(|_| asked.latest()),
+            searched_to: page.searched_to_ms.map(Moment::at_ms),
+            filtered: !asked.is_empty(),
+        }
+    }
+
+    /// Nothing was found yet, and there is more to look at: a page with a script goes on by itself.
+    fn goes_on(&self) -> bool {
+        self.calls.is_empty() && self.older.is_some()
+    }
 }
 
 /// A call in the list.
@@ -159,21 +104,37 @@ struct AuditPage {
 struct Line {
     id: String,
     at: Moment,
+    day: String,
     tool: ToolName,
+    flagged: bool,
     caller: Marked,
+    steps: Vec<Step>,
+    said: String,
     state: CallState,
     badge: Badge,
     why: Marked,
     took: String,
 }
 
-fn line(call: &CallRow) -> Line {
+/// One recorded event of a call, as a mark.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Step {
+    tone: Tone,
+    shape: &'static str,
+}
+
+fn line(call: &CallRow, now_ms: i64) -> Line {
     let (tone, icon, word) = call_state(call.state);
+    let (steps, said) = steps(call);
     Line {
         id: call.id.to_string(),
         at: Moment::at_ms(call.requested_ms),
+        day: Moment::day(call.requested_ms, now_ms),
         tool: ToolName::new(&call.server, &call.tool),
+        flagged: !call.flags.is_empty(),
         caller: Marked::of(call.caller.principal.caller.as_str()),
+        steps,
+        said,
         state: call.state,
         badge: Badge { tone, icon, word: word.to_owned(), plain: true },
         why: Marked::of(&call.sentence),
@@ -181,85 +142,74 @@ fn line(call: &CallRow) -> Line {
     }
 }
 
+/// A call's life as marks, and in words. Round went on, square was stopped, hollow is still open.
+fn steps(call: &CallRow) -> (Vec<Step>, String) {
+    let round = |tone| Step { tone, shape: "" };
+    let square = |tone| Step { tone, shape: "steps__stop" };
+    let hollow = Step { tone: Tone::Neutral, shape: "steps__todo" };
+    let (mut steps, mut words) = (vec![round(Tone::Info)], vec!["requested"]);
+    let mut add = |step, word| {
+        steps.push(step);
+        words.push(word);
+    };
+    match call.decision {
+        Effect::Allow => add(round(Tone::Allow), "allowed by the rules"),
+        Effect::RequireApproval => add(round(Tone::Hold), "held for a person"),
+        Effect::Deny => add(square(Tone::Deny), "denied by the rules"),
+    }
+    if call.decision == Effect::RequireApproval
+        && (call.started_ms.is_some() || call.state == CallState::Approved)
+    {
+        add(round(Tone::Allow), "approved");
+    }
+    if call.started_ms.is_some() {
+        add(round(Tone::Info), "started");
+    }
+    match call.state {
+        CallState::Completed => add(round(Tone::Allow), "completed"),
+        CallState::Failed => add(square(Tone::Neutral), "failed"),
+        CallState::Unknown => add(square(Tone::Neutral), "outcome unknown"),
+        CallState::Expired => add(square(Tone::Neutral), "expired"),
+        CallState::Withdrawn => add(square(Tone::Neutral), "withdrawn"),
+        CallState::Denied if call.decision != Effect::Deny => add(square(Tone::Deny), "denied"),
+        CallState::Denied => {}
+        CallState::Proposed | CallState::Pending | CallState::Approved | CallState::Executing => {
+            add(hollow, "not ended yet");
+        }
+    }
+    (steps, words.join(", "))
+}
+
 async fn list(
     State(state): State<WebState>,
     user: CurrentUser,
+    wants: Wants,
     asked: Query<Asked>,
 ) -> Result<Response, WebError> {
     let asked = asked.0;
-    let (calls, next, stopped) = find(&state, &asked).await?;
-    let verified = match asked.verify {
-        None => None,
-        Some(_) => Some(match state.audit.verify(|_, _| {}).await? {
-            Verified::Whole(head) => Ok(grouped(u64::try_from(head.seq).unwrap_or_default())),
-            Verified::Broken(broken) => Err(broken.to_string()),
-        }),
-    };
-    let head = state.audit.head().await?;
+    let now = state.now_ms();
+    // A call's own id leads to it.
+    if let Some(id) = CallId::parse(asked.q.trim())
+        && state.calls.call(id).await?.is_some()
+    {
+        return Ok(see_other(&format!("/audit/calls/{id}")));
+    }
+    let page = state.calls.list(&asked.filter(now)?, asked.before, PAGE).await?;
+    let results = Results::of(&asked, &page, now);
+    if wants == Wants::Fragment {
+        return Ok(render(&results));
+    }
+    let catalogue = state.catalogue.snapshot();
+    let mut tools: Vec<String> = catalogue.tools().map(|tool| tool.tool().tool().to_string()).collect();
+    tools.sort();
+    tools.dedup();
     Ok(render(&AuditPage {
         frame: state.frame(&user, Place::Audit, "Audit", Region::Frame).await?,
-        calls: calls.iter().map(line).collect(),
-        older: next.map(|before| asked.older(before)),
+        results,
         asked,
-        stopped,
-        rows: grouped(u64::try_from(head.seq).unwrap_or_default()),
-        head: head.hash,
-        verified,
+        chain: Chain::of(&state).await?,
+        servers: catalogue.servers().iter().map(|server| server.name.to_string()).collect(),
+        tools,
+        callers: state.calls.callers().await?,
     }))
-}
-
-/// The calls that are asked for, where the next page begins, and whether a search ended before the page was full. A text
-/// is looked for in what people read of a call: tool, reason and caller.
-async fn find(state: &WebState, asked: &Asked) -> Result<(Vec<CallRow>, Option<i64>, bool), WebError> {
-    let filter = asked.filter()?;
-    let wanted = asked.q.trim().to_lowercase();
-    if wanted.is_empty() {
-        let page = state.calls.list(&filter, asked.before, u32::try_from(PAGE).unwrap_or(CHUNK)).await?;
-        return Ok((page.rows, page.next, false));
-    }
-    let (mut found, mut before) = (Vec::new(), asked.before);
-    for _ in 0..CHUNKS {
-        let page = state.calls.list(&filter, before, CHUNK).await?;
-        for call in page.rows {
-            let place = call.requested_seq;
-            let name = format!("{}/{}", call.server, call.tool);
-            let texts = [&name, &call.sentence, call.caller.principal.caller.as_str()];
-            if texts.iter().any(|text| text.to_lowercase().contains(&wanted)) {
-                found.push(call);
-            }
-            if found.len() >= PAGE {
-                return Ok((found, Some(place), false));
-            }
-        }
-        match page.next {
-            Some(next) => before = Some(next),
-            None => return Ok((found, None, false)),
-        }
-    }
-    Ok((found, before, true))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn filters_are_read_from_the_address_and_kept_in_it() {
-        let asked = Asked {
-            state: "denied".to_owned(),
-            tool: "a&b".to_owned(),
-            q: "é".to_owned(),
-            ..Asked::default()
-        };
-        assert_eq!(asked.filter().unwrap().state, Some(CallState::Denied));
-        assert_eq!(asked.older(7), "/audit?state=denied&tool=a%26b&q=%C3%A9&before=7");
-        for bad in [
-            Asked { state: "maybe".to_owned(), ..Asked::default() },
-            Asked { caller: "two words".to_owned(), ..Asked::default() },
-            Asked { from: "yesterday".to_owned(), ..Asked::default() },
-        ] {
-            assert!(matches!(bad.filter(), Err(WebError::Invalid(_))), "{bad:?}");
-        }
-        assert!(moment("2026-11-30T14:05").unwrap().is_some());
-    }
 }

@@ -29,6 +29,16 @@ pub(crate) fn took(ms: i64) -> String {
     }
 }
 
+/// Microseconds as milliseconds, with as many decimals as say something.
+pub(crate) fn milliseconds(us: u64) -> String {
+    match us {
+        0 => "0".to_owned(),
+        1..100 => format!("0.{:02}", us.div_ceil(10)),
+        100..100_000 => format!("{}.{}", us / 1_000, us % 1_000 / 100),
+        _ => grouped(us / 1_000),
+    }
+}
+
 /// Time that is left, as on a clock: `3:24`, `1:02:09`. Rounded up, so that it shows `0:00` only when it is over.
 pub(crate) fn clock(ms: i64) -> String {
     let s = ms.max(0).saturating_add(999) / 1_000;
@@ -54,8 +64,12 @@ pub(crate) struct Moment {
     pub(crate) iso: String,
     /// `14:07:07`.
     pub(crate) time: String,
+    /// The part of a second: `.102`.
+    pub(crate) fraction: String,
     /// `14:07`.
     pub(crate) short: String,
+    /// `30 Nov`.
+    pub(crate) day_month: String,
     /// `30 Nov 2026`.
     pub(crate) date: String,
 }
@@ -68,7 +82,9 @@ impl Moment {
         Self {
             iso: stamp.to_string(),
             time: local.strftime("%H:%M:%S").to_string(),
+            fraction: format!(".{:03}", ms.rem_euclid(1_000)),
             short: local.strftime("%H:%M").to_string(),
+            day_month: local.strftime("%-d %b").to_string(),
             date: local.strftime("%-d %b %Y").to_string(),
         }
     }
@@ -105,6 +121,14 @@ mod tests {
         assert_eq!(
             [0, 41_000, 60_000, 204_000, 3_720_000].map(left),
             ["0 s", "41 s", "1 min", "3 min 24 s", "1 h 2 min"]
+        );
+    }
+
+    #[test]
+    fn microseconds_are_told_in_milliseconds() {
+        assert_eq!(
+            [0, 16, 95, 100, 1_850, 99_999, 1_234_000].map(milliseconds),
+            ["0", "0.02", "0.10", "0.1", "1.8", "99.9", "1,234"]
         );
     }
 

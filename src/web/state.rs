@@ -1,12 +1,13 @@
 //! What the pages hold. They can read, answer held calls and start turns; nothing here can make a tool run.
 
+use super::audit::chain::ChainCheck;
 use super::events::Streams;
 use super::headers::Hosts;
 use super::session::Attempts;
 use crate::agent::AgentHandle;
 use crate::config::Setting;
 use crate::rules::Rules;
-use sluicegate_gateway::{Approvals, Clock, Leftovers, StoreError, ToolCatalogue};
+use sluicegate_gateway::{Approvals, Clock, GateTimes, Leftovers, StoreError, ToolCatalogue};
 use sluicegate_policy::{Mode, Per, PolicyDocument, RuleKind};
 use sluicegate_store::{AuditReader, CallReader, Conversations, Feed, People, PolicyEntry, Resolutions};
 use std::ops::Deref;
@@ -40,6 +41,8 @@ pub struct WebParts {
     pub leftovers: Leftovers,
     /// Tells what changed.
     pub feed: Feed,
+    /// How long the gate itself takes.
+    pub times: GateTimes,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
     /// The names under which the product is reached.
@@ -57,6 +60,7 @@ struct Inner {
     parts: WebParts,
     streams: Streams,
     attempts: Attempts,
+    chain: ChainCheck,
     /// The policy that was read last. Revisions never change.
     policy: Mutex<Option<Arc<PolicyEntry>>>,
 }
@@ -77,6 +81,7 @@ impl WebState {
             parts,
             streams: Streams::default(),
             attempts: Attempts::default(),
+            chain: ChainCheck::default(),
             policy: Mutex::default(),
         }))
     }
@@ -87,6 +92,10 @@ impl WebState {
 
     pub(crate) fn attempts(&self) -> &Attempts {
         &self.0.attempts
+    }
+
+    pub(crate) fn chain(&self) -> &ChainCheck {
+        &self.0.chain
     }
 
     /// The wall clock in milliseconds since 1970.

@@ -24,6 +24,8 @@ pub(crate) enum Tone {
     Deny,
     /// In motion.
     Info,
+    /// Flagged, for people's eyes.
+    Taint,
     /// Everything the gate did not decide.
     Neutral,
 }
@@ -35,6 +37,7 @@ impl fmt::Display for Tone {
             Self::Hold => "tone-hold",
             Self::Deny => "tone-deny",
             Self::Info => "tone-info",
+            Self::Taint => "tone-taint",
             Self::Neutral => "tone-neutral",
         })
     }

@@ -36,6 +36,7 @@ const TABLE: &[(&str, &str, For)] = &[
     ("POST", "/agent", For::Deciders),
     ("GET", "/agent/{conversation}", For::People),
     ("POST", "/agent/{conversation}/messages", For::Deciders),
+    ("GET", "/agent/{conversation}/export", For::People),
     ("POST", "/agent/{conversation}/stop", For::Deciders),
     ("POST", "/agent/{conversation}/rename", For::Deciders),
     ("POST", "/agent/{conversation}/model", For::Deciders),
@@ -67,11 +68,14 @@ const TABLE: &[(&str, &str, For)] = &[
     ("GET", "/policies/{id}/delete", For::Admins),
     ("POST", "/policies/{id}/delete", For::Admins),
     ("GET", "/audit", For::People),
+    ("GET", "/audit/chain", For::People),
+    ("POST", "/audit/verify", For::People),
     ("GET", "/audit/events", For::People),
     ("GET", "/audit/calls/{id}", For::People),
     ("POST", "/audit/calls/{id}/resolve", For::Admins),
     ("GET", "/tools", For::People),
     ("GET", "/settings", For::People),
+    ("POST", "/settings/sign-in-link", For::Admins),
     ("POST", "/settings/sign-out-everywhere", For::Admins),
 ];
 

@@ -3,7 +3,7 @@
 use crate::harness::page::{Browser, Form, Page};
 use crate::harness::server::{Server, Setup};
 use crate::pages::begin;
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 
 const HOSTILE: &str = "<script>alert(1)</script>\" onload=\"x\" \u{202E}txt";
 
@@ -272,22 +272,37 @@ async fn calls_are_found_and_each_tells_its_story() {
     assert!(!story.has("#resolve"), "its outcome is known");
 
     // Filters are in the address; nothing fits what is not there.
-    for (query, found) in
-        [("q=BLOCKED", 1), ("q=list", 1), ("server=home", 0), ("until=2001-01-01T00:00", 0), ("", 2)]
-    {
+    for (query, found) in [
+        ("q=BLOCKED", 1),
+        ("q=list", 1),
+        ("server=home", 0),
+        ("until=2001-01-01T00:00", 0),
+        ("", 2),
+        ("decision=deny", 1),
+        ("decision=allow&time=1h", 1),
+        ("code=rule", 1),
+        ("q=reads-are-free", 1),
+        ("tool=list_files&time=", 1),
+    ] {
         let page = browser.get(&format!("/audit?{query}")).await.expect_status(StatusCode::OK);
         assert_eq!(page.texts("#calls tbody th a.plain").len(), found, "{query}");
     }
-    for bad in ["state=maybe", "from=yesterday", "caller=%20x%20y"] {
+    for bad in
+        ["state=maybe", "decision=maybe", "code=maybe", "time=ages", "from=yesterday", "caller=%20x%20y"]
+    {
         browser.get(&format!("/audit?{bad}")).await.expect_status(StatusCode::BAD_REQUEST);
     }
     let hostile =
         browser.get("/audit?q=%3Cscript%3Ealert(1)%3C/script%3E").await.expect_status(StatusCode::OK);
     assert!(!hostile.body.contains("<script>alert"), "{}", hostile.body);
-    let page = browser
-        .submit(&page_form(&browser, "/audit", "form:has(button[name=verify])").await.choose("verify", "1"))
-        .await;
-    assert!(page.text("#chain").starts_with("Verified up to"), "{}", page.text("#chain"));
+    // A call's own id leads to it; the trail is checked in the background.
+    let id = link.rsplit('/').next().unwrap();
+    assert_eq!(browser.get(&format!("/audit?q={id}")).await.path, link);
+    browser.submit(&page_form(&browser, "/audit", "#verify").await).await.expect_status(StatusCode::OK);
+    let page = browser.until("/audit", |page| page.text("#chain").starts_with("Verified up to")).await;
+    assert!(!page.has("#chain[hx-get]"), "a check that has ended is not asked for again");
+    let chain = browser.htmx("chain").request(Method::POST, "/audit/verify", &[]).await;
+    assert!(chain.expect_status(StatusCode::OK).has("#chain"), "a fragment for the open page");
     for missing in ["/audit/calls/x", "/audit/calls/01a22eb2-d3eb-74c4-ad6b-9a3850c8d4e1", "/tools?server=x"]
     {
         browser.get(missing).await.expect_status(StatusCode::NOT_FOUND);
@@ -296,7 +311,14 @@ async fn calls_are_found_and_each_tells_its_story() {
     let page = browser.get("/audit/events?kind=signed_in").await.expect_status(StatusCode::OK);
     assert_eq!(page.texts("#events-list tbody tr").len(), 1);
     let page = browser.get("/").await.expect_status(StatusCode::OK);
-    assert_eq!(page.texts(".stat__value"), ["2", "1", "0", "1"]);
+    assert_eq!(page.texts(".stat__value"), ["2", "1 50.0 %", "0 0.0 %", "1 50.0 %"]);
+    assert!(page.has("#per-slot") && page.has("#gate-times tbody tr"), "charts have tables: {}", page.body);
+    assert!(page.text("#c1-t").starts_with("2 calls in the last 24 hours: 1 allowed, 0 held, 1 denied"));
+    for range in ["1h", "7d", "30d"] {
+        let page = browser.get(&format!("/?range={range}")).await.expect_status(StatusCode::OK);
+        assert!(page.texts(".stat__value")[0] == "2", "{range}");
+    }
+    browser.get("/?range=ages").await.expect_status(StatusCode::BAD_REQUEST);
     assert!(page.text(".bars").contains("delete_file"), "{}", page.text(".bars"));
 }
 
@@ -308,13 +330,14 @@ async fn page_form(browser: &Browser, path: &str, css: &str) -> Form {
 async fn an_unknown_outcome_is_settled_once() {
     let server = Setup::new().crash_at("effect_done").start().await;
     let browser = Browser::signed_in(&server).await;
-    begin(&browser, "list the files").await;
+    let form = browser.get("/agent").await.form("form.composer").set("text", "list the files");
+    browser.try_submit(&form).await;
     let folder = server.ended().await.folder;
     let server = Setup::new().start_in(folder).await;
     let browser = Browser::signed_in(&server).await;
     let page = browser.get("/").await.expect_status(StatusCode::OK);
-    assert!(page.text("#unknown h2").starts_with("1 call"), "{}", page.body);
-    let link = page.attributes("#unknown li a", "href").remove(0);
+    assert!(page.text("#unknown h3").starts_with("1 call"), "{}", page.body);
+    let link = page.attributes("#unknown ul a", "href").remove(0);
     let story = browser.get(&link).await.expect_status(StatusCode::OK);
     let form = story.form("#resolve").choose("happened", "yes").set("note", HOSTILE);
     let story = browser.submit(&form).await.expect_status(StatusCode::OK);
@@ -356,6 +379,17 @@ async fn settings_show_no_secret_and_end_every_session() {
     }
     let mut events = browser.events("/events", None).await;
     events.next().await.unwrap();
+    // A link for another device: shown once, good for one sign-in, by this person.
+    let made = browser.submit(&page.form("#sign-in-link")).await.expect_status(StatusCode::OK);
+    let address = made.text("#link");
+    let path = address.strip_prefix(server.url()).unwrap();
+    assert_eq!(made.header("cache-control"), Some("no-store"), "{:?}", made.header("cache-control"));
+    assert!(!browser.get("/settings").await.body.contains(path), "it is shown once");
+    let other = Browser::new(&server);
+    let page_of_link = other.get(path).await.expect_status(StatusCode::OK);
+    other.submit(&page_of_link.form("form")).await.expect_status(StatusCode::OK);
+    other.get("/settings").await.expect_status(StatusCode::OK);
+    assert!(page.text("main").contains("Chain of the trail"), "{}", page.text("main"));
     let everywhere = page.form("#everywhere");
     browser.submit(&everywhere).await.expect_status(StatusCode::BAD_REQUEST);
     browser.get("/settings").await.expect_status(StatusCode::OK);

@@ -7,6 +7,7 @@ use crate::gateway::GatewaySettings;
 use crate::invoke::Invoke;
 use crate::rule_book::RuleBook;
 use crate::store::CallStore;
+use crate::times::GateTimes;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, Semaphore};
@@ -22,6 +23,7 @@ pub(crate) struct Core {
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
     pub(crate) in_flight: Arc<Semaphore>,
+    pub(crate) times: GateTimes,
     waiting: Mutex<HashMap<ApprovalId, Arc<Notify>>>,
 }
 
@@ -41,6 +43,7 @@ impl Core {
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             in_flight: Arc::new(Semaphore::new(settings.max_in_flight)),
+            times: GateTimes::default(),
             waiting: Mutex::new(HashMap::new()),
         }
     }

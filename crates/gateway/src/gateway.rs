@@ -14,6 +14,7 @@ use crate::outcome::{CallAnswer, ReasonCode, Refusal};
 use crate::scan::injection_phrases;
 use crate::state::CallState;
 use crate::store::{Begun, CallOutcome, CallStore, NewCall, Reconciled, Ruling, StoreError};
+use crate::times::{GateTimes, outside};
 use async_trait::async_trait;
 use futures::FutureExt;
 pub use permit::Permit;
@@ -143,6 +144,12 @@ impl ToolExecutionGateway {
         self.core.catalogue.clone()
     }
 
+    /// How long the gate itself takes for calls.
+    #[must_use]
+    pub fn times(&self) -> GateTimes {
+        self.core.times.clone()
+    }
+
     /// Proposes a call. It is judged, perhaps held, perhaps run, in a task of the gateway's own.
     pub fn execute_tool(&self, proposed: ProposedCall) -> CallHandle {
         let id = CallId::random();
@@ -151,7 +158,7 @@ impl ToolExecutionGateway {
         let handle = CallHandle { id, answer, cancel: cancel.clone(), _gone: cancel.clone().drop_guard() };
         let core = Arc::clone(&self.core);
         self.core.tasks.spawn(async move {
-            let answer = execute(&core, id, proposed, &cancel).await;
+            let answer = core.times.measure(&*core.clock, execute(&core, id, proposed, &cancel)).await;
             // The receiver is gone when nobody waits; the record is durable all the same.
             send.send(answer).ok();
         });
@@ -333,7 +340,8 @@ async fn run(core: &Core, frozen: FrozenCall, cancel: &CancellationToken) -> Cal
     let attempts = Recorded { core, id };
     let permit = Permit::mint(frozen);
     // A panic in the pool must not leave the call without an end: the tool may have run.
-    let result = AssertUnwindSafe(core.invoke().invoke(permit, &attempts, cancel)).catch_unwind().await;
+    let invoked = AssertUnwindSafe(core.invoke().invoke(permit, &attempts, cancel)).catch_unwind();
+    let result = outside(invoked).await;
     crash_point!("effect_done");
     let outcome = match result {
         Ok(Ok(output)) => answered(output),

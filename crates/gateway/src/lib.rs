@@ -31,6 +31,7 @@ mod scan;
 mod schema;
 mod state;
 mod store;
+mod times;
 
 #[cfg(feature = "crash-points")]
 pub mod crash;
@@ -56,3 +57,4 @@ pub use store::{
     PolicyRevision, Reconciled, RevisionId, Ruling, StoreError, StoredApproval, StoredFacts, VoteCast,
     VoteOutcome,
 };
+pub use times::{GateTime, GateTimes};

@@ -2,12 +2,13 @@
 
 use crate::conversations::like;
 use crate::error::failed;
-use crate::page::{Page, rows_to_read};
+use crate::page::{CHUNK, MAX_PAGE, PATIENCE, Page, rows_to_read};
 use crate::verify::{self, Verified};
 use sluicegate_gateway::audit::{AuditRow, ChainHead, EventKind, Payload};
 use sluicegate_gateway::{CallId, CallState, StoreError};
 use sluicegate_policy::{CallerId, ConversationId};
 use sqlx::sqlite::{SqliteConnection, SqlitePool};
+use std::time::Instant;
 
 /// Rows of one call that its story shows at most.
 const MAX_OF_CALL: i64 = 1_000;
@@ -67,11 +68,12 @@ macro_rules! select_rows {
 }
 
 macro_rules! select_filtered {
-    ($order:literal) => {
+    ($lead:literal, $order:literal) => {
         select_rows!(
-            "LEFT JOIN calls c ON c.id = a.call WHERE a.seq > $1 AND a.seq < $2 ",
-            "AND (CAST($3 AS TEXT) IS NULL OR a.kind = $3) ",
-            "AND (CAST($4 AS TEXT) IS NULL OR a.call = $4) ",
+            "LEFT JOIN calls c ON c.id = a.call WHERE ",
+            $lead,
+            " AND a.seq > $1 AND a.seq < $2 ",
+            "AND (CAST($4 AS TEXT) IS NULL OR a.kind = $4) ",
             "AND (CAST($5 AS TEXT) IS NULL OR c.server = $5) ",
             "AND (CAST($6 AS TEXT) IS NULL OR c.tool = $6) ",
             "AND (CAST($7 AS TEXT) IS NULL OR c.state = $7) ",
@@ -80,9 +82,59 @@ macro_rules! select_filtered {
             "AND a.at_ms >= $10 AND a.at_ms < $11 ",
             "AND (CAST($12 AS TEXT) IS NULL OR lower(a.facts) LIKE lower($12) ESCAPE '\\' ",
             "OR lower(a.actor) LIKE lower($12) ESCAPE '\\') ",
-            $order
+            "ORDER BY a.seq ",
+            $order,
+            " LIMIT $13"
         )
     };
+}
+
+macro_rules! select_place {
+    ($lead:literal, $order:literal) => {
+        concat!(
+            "SELECT a.seq FROM audit a WHERE ",
+            $lead,
+            " AND a.seq > $1 AND a.seq < $2 ORDER BY a.seq ",
+            $order,
+            " LIMIT 1 OFFSET $4"
+        )
+    };
+}
+
+/// What leads to the rows: an index, or the trail itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Lead {
+    Trail,
+    Kind,
+    Call,
+}
+
+impl Lead {
+    /// The statement that finds where looking ends, and the one that reads the page.
+    const fn statements(self, forward: bool) -> (&'static str, &'static str) {
+        match (self, forward) {
+            (Self::Trail, false) => (
+                select_place!("CAST($3 AS TEXT) IS NULL", "DESC"),
+                select_filtered!("CAST($3 AS TEXT) IS NULL", "DESC"),
+            ),
+            (Self::Trail, true) => (
+                select_place!("CAST($3 AS TEXT) IS NULL", "ASC"),
+                select_filtered!("CAST($3 AS TEXT) IS NULL", "ASC"),
+            ),
+            (Self::Kind, false) => {
+                (select_place!("a.kind = $3", "DESC"), select_filtered!("a.kind = $3", "DESC"))
+            }
+            (Self::Kind, true) => {
+                (select_place!("a.kind = $3", "ASC"), select_filtered!("a.kind = $3", "ASC"))
+            }
+            (Self::Call, false) => {
+                (select_place!("a.call = $3", "DESC"), select_filtered!("a.call = $3", "DESC"))
+            }
+            (Self::Call, true) => {
+                (select_place!("a.call = $3", "ASC"), select_filtered!("a.call = $3", "ASC"))
+            }
+        }
+    }
 }
 
 #[derive(sqlx::FromRow)]
@@ -121,7 +173,8 @@ impl AuditReader {
         Self { reads }
     }
 
-    /// One page of rows in the direction of `start`; give [`Page::next`] to the same direction for the next page.
+    /// One page of rows in the direction of `start`; give [`Page::next`] to the same direction for the next page. A page
+    /// looks for a moment and no longer, so it may end with fewer rows than asked for, even none, before the last one.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -131,29 +184,10 @@ impl AuditReader {
         start: AuditStart,
         limit: u32,
     ) -> Result<Page<AuditRow>, StoreError> {
-        let (sql, after, before) = match start {
-            AuditStart::Latest => (select_filtered!("ORDER BY a.seq DESC LIMIT $13"), 0, i64::MAX),
-            AuditStart::Before(seq) => (select_filtered!("ORDER BY a.seq DESC LIMIT $13"), 0, seq),
-            AuditStart::After(seq) => (select_filtered!("ORDER BY a.seq LIMIT $13"), seq, i64::MAX),
-        };
-        let rows: Vec<RawRow> = sqlx::query_as(sql)
-            .bind(after)
-            .bind(before)
-            .bind(filter.kind.map(EventKind::as_str))
-            .bind(filter.call.map(|call| call.to_string()))
-            .bind(filter.server.clone())
-            .bind(filter.tool.clone())
-            .bind(filter.state.map(CallState::as_str))
-            .bind(filter.caller.as_ref().map(CallerId::as_str))
-            .bind(filter.conversation.as_ref().map(ConversationId::as_str))
-            .bind(filter.from_ms.unwrap_or(i64::MIN))
-            .bind(filter.until_ms.unwrap_or(i64::MAX))
-            .bind(filter.text.as_deref().map(like))
-            .bind(rows_to_read(limit))
-            .fetch_all(&self.reads)
-            .await
-            .map_err(failed)?;
-        Ok(Page::cut(rows.into_iter().map(AuditRow::from).collect(), limit, |row| row.seq))
+        let mut snapshot = self.reads.begin().await.map_err(failed)?;
+        let page = find(&mut snapshot, filter, start, limit).await;
+        snapshot.commit().await.map_err(failed)?;
+        page
     }
 
     /// The payloads that are still stored for a row, by name.
@@ -186,6 +220,75 @@ impl AuditReader {
     /// When it cannot be read. What is wrong with it is an answer, not an error.
     pub async fn verify(&self, progress: impl FnMut(i64, i64) + Send) -> Result<Verified, StoreError> {
         verify::pool(&self.reads, progress).await
+    }
+}
+
+async fn find(
+    conn: &mut SqliteConnection,
+    filter: &AuditFilter,
+    start: AuditStart,
+    limit: u32,
+) -> Result<Page<AuditRow>, StoreError> {
+    let (forward, mut after, mut before) = match start {
+        AuditStart::Latest => (false, 0, i64::MAX),
+        AuditStart::Before(seq) => (false, 0, seq),
+        AuditStart::After(seq) => (true, seq, i64::MAX),
+    };
+    let (lead, value) = match (filter.call, filter.kind) {
+        (Some(call), _) => (Lead::Call, Some(call.to_string())),
+        (None, Some(kind)) => (Lead::Kind, Some(kind.as_str().to_owned())),
+        (None, None) => (Lead::Trail, None),
+    };
+    let began = Instant::now();
+    let limit = limit.clamp(1, MAX_PAGE);
+    let (place, page) = lead.statements(forward);
+    let mut found: Vec<AuditRow> = Vec::new();
+    loop {
+        let end: Option<i64> = sqlx::query_scalar(place)
+            .bind(after)
+            .bind(before)
+            .bind(value.clone())
+            .bind(CHUNK.saturating_sub(1))
+            .fetch_optional(&mut *conn)
+            .await
+            .map_err(failed)?;
+        let (from, upto) = match end {
+            Some(end) if forward => (after, end.saturating_add(1)),
+            Some(end) => (end.saturating_sub(1), before),
+            None => (after, before),
+        };
+        let missing = limit.saturating_sub(u32::try_from(found.len()).unwrap_or(limit));
+        let rows: Vec<RawRow> = sqlx::query_as(page)
+            .bind(from)
+            .bind(upto)
+            .bind(value.clone())
+            .bind(filter.kind.map(EventKind::as_str))
+            .bind(filter.server.clone())
+            .bind(filter.tool.clone())
+            .bind(filter.state.map(CallState::as_str))
+            .bind(filter.caller.as_ref().map(CallerId::as_str))
+            .bind(filter.conversation.as_ref().map(ConversationId::as_str))
+            .bind(filter.from_ms.unwrap_or(i64::MIN))
+            .bind(filter.until_ms.unwrap_or(i64::MAX))
+            .bind(filter.text.as_deref().map(like))
+            .bind(rows_to_read(missing))
+            .fetch_all(&mut *conn)
+            .await
+            .map_err(failed)?;
+        let part =
+            Page::cut(rows.into_iter().map(AuditRow::from).collect(), missing, |row: &AuditRow| row.seq);
+        found.extend(part.rows);
+        let full = found.len() >= usize::try_from(limit).unwrap_or(usize::MAX);
+        match (part.next, end) {
+            (None, Some(end)) if !full && began.elapsed() < PATIENCE => {
+                if forward {
+                    after = end;
+                } else {
+                    before = end;
+                }
+            }
+            (next, end) => return Ok(Page { rows: found, next: next.or(end) }),
+        }
     }
 }
 
@@ -264,4 +367,41 @@ pub(crate) async fn payloads_of_call(
     .await
     .map_err(failed)?;
     Ok(rows.into_iter().map(|(seq, name, salt, text)| (seq, Payload { name, salt, text })).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Store, StoreOptions};
+    use sluicegate_gateway::ManualClock;
+    use sqlx::Row as _;
+    use std::sync::Arc;
+
+    /// Each statement walks the index that is meant for it and reads no table from end to end.
+    #[tokio::test]
+    async fn no_statement_reads_the_whole_trail() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}", folder.path().join("gate.db").display());
+        let store =
+            Store::open_server(&url, Arc::new(ManualClock::at(1)), StoreOptions::default()).await.unwrap();
+        for (lead, index) in [
+            (Lead::Trail, "INTEGER PRIMARY KEY"),
+            (Lead::Kind, "audit_by_kind"),
+            (Lead::Call, "audit_by_call"),
+        ] {
+            for forward in [false, true] {
+                let (place, page) = lead.statements(forward);
+                for sql in [place, page] {
+                    let explain: &'static str =
+                        Box::leak(format!("EXPLAIN QUERY PLAN {sql}").into_boxed_str());
+                    let rows = sqlx::query(explain).fetch_all(&store.audit().reads).await.unwrap();
+                    let plan: Vec<String> = rows.iter().map(|row| row.get::<String, _>("detail")).collect();
+                    assert!(plan[0].starts_with("SEARCH a USING") && plan[0].contains(index), "{plan:?}");
+                    let whole = |step: &String| step.starts_with("SCAN") || step.contains("TEMP B-TREE");
+                    assert!(!plan.iter().any(whole), "{plan:?}");
+                }
+            }
+        }
+        store.close().await;
+    }
 }

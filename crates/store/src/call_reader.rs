@@ -7,8 +7,8 @@ use crate::codec;
 use crate::error::failed;
 use crate::page::{Page, rows_to_read};
 use sluicegate_gateway::audit::{AuditRow, Payload};
-use sluicegate_gateway::{ApprovalId, CallId, CallState, StoreError, StoredApproval};
-use sluicegate_policy::{CallerId, ConversationId};
+use sluicegate_gateway::{ApprovalId, CallId, StoreError, StoredApproval};
+use sluicegate_policy::ConversationId;
 use sqlx::sqlite::{SqliteConnection, SqlitePool};
 
 /// Held calls that one page shows at most.
@@ -44,25 +44,6 @@ pub struct PendingCall {
     pub call: CallRow,
     /// The evaluation that holds it: context, decision and sentence.
     pub evaluation: Option<Evaluation>,
-}
-
-/// Which calls a list shows. Empty fields select everything.
-#[derive(Clone, Debug, Default)]
-pub struct CallFilter {
-    /// Calls of this server.
-    pub server: Option<String>,
-    /// Calls of tools of this name.
-    pub tool: Option<String>,
-    /// Calls in this state.
-    pub state: Option<CallState>,
-    /// Calls of this caller.
-    pub caller: Option<CallerId>,
-    /// Calls of this conversation.
-    pub conversation: Option<ConversationId>,
-    /// Requested at or after this; wall clock in milliseconds.
-    pub from_ms: Option<i64>,
-    /// Requested before this; wall clock in milliseconds.
-    pub until_ms: Option<i64>,
 }
 
 impl CallReader {
@@ -154,41 +135,6 @@ impl CallReader {
         let decided = decided(&mut snapshot, limit).await;
         snapshot.commit().await.map_err(failed)?;
         decided
-    }
-
-    /// Calls, the latest first; the next page begins before [`Page::next`].
-    ///
-    /// # Errors
-    /// When they cannot be read.
-    pub async fn list(
-        &self,
-        filter: &CallFilter,
-        before: Option<i64>,
-        limit: u32,
-    ) -> Result<Page<CallRow>, StoreError> {
-        let rows: Vec<RawCall> = sqlx::query_as(select_calls!(
-            "WHERE c.requested_seq < $1 ",
-            "AND (CAST($2 AS TEXT) IS NULL OR c.server = $2) ",
-            "AND (CAST($3 AS TEXT) IS NULL OR c.tool = $3) ",
-            "AND (CAST($4 AS TEXT) IS NULL OR c.state = $4) ",
-            "AND (CAST($5 AS TEXT) IS NULL OR c.caller = $5) ",
-            "AND (CAST($6 AS TEXT) IS NULL OR c.conversation = $6) ",
-            "AND c.requested_ms >= $7 AND c.requested_ms < $8 ",
-            "ORDER BY c.requested_seq DESC LIMIT $9"
-        ))
-        .bind(before.unwrap_or(i64::MAX))
-        .bind(filter.server.clone())
-        .bind(filter.tool.clone())
-        .bind(filter.state.map(CallState::as_str))
-        .bind(filter.caller.as_ref().map(CallerId::as_str))
-        .bind(filter.conversation.as_ref().map(ConversationId::as_str))
-        .bind(filter.from_ms.unwrap_or(i64::MIN))
-        .bind(filter.until_ms.unwrap_or(i64::MAX))
-        .bind(rows_to_read(limit))
-        .fetch_all(&self.reads)
-        .await
-        .map_err(failed)?;
-        page(rows, limit)
     }
 }
 

@@ -21,6 +21,8 @@ pub struct CallRow {
     pub tool: String,
     /// Its tier when it was last judged; `None` if it never reached the rules.
     pub tier: Option<Tier>,
+    /// What the rules said first; `deny` if it never reached them.
+    pub decision: Effect,
     /// Who asked, and who answers for it.
     pub caller: Caller,
     /// By which surface.
@@ -96,8 +98,8 @@ pub struct Evaluation {
 macro_rules! select_calls {
     ($($rest:literal),* $(,)?) => {
         concat!(
-            "SELECT c.id, c.state, c.server, c.tool, c.tier, c.caller, c.role, c.owner, c.origin, c.conversation, ",
-            "a.text AS arguments, c.server_identity, c.definition, c.action, c.code, c.rules, c.sentence, c.flags, ",
+            "SELECT c.id, c.state, c.server, c.tool, c.tier, c.decision, c.caller, c.role, c.owner, c.origin, ",
+            "c.conversation, a.text AS arguments, c.server_identity, c.definition, c.action, c.code, c.rules, c.sentence, c.flags, ",
             "c.requested_seq, c.requested_ms, c.decided_ms, c.started_ms, c.ended_ms, c.resolution, c.resolved_by, ",
             "c.resolved_ms FROM calls c LEFT JOIN audit_payloads a ON a.seq = c.requested_seq AND a.name = 'arguments' ",
             $($rest),*
@@ -114,6 +116,7 @@ pub(crate) struct RawCall {
     server: String,
     tool: String,
     tier: Option<String>,
+    decision: String,
     caller: String,
     role: String,
     owner: String,
@@ -151,6 +154,7 @@ impl RawCall {
             server: self.server,
             tool: self.tool,
             tier: codec::maybe(self.tier.as_deref(), codec::tier)?,
+            decision: codec::effect(&self.decision)?,
             caller: Caller {
                 principal: Principal { caller: codec::caller(&self.caller)?, role: codec::role(&self.role)? },
                 owner: codec::person(&self.owner)?,

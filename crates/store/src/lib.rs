@@ -9,6 +9,7 @@
 
 mod audit_log;
 mod audit_reader;
+mod call_list;
 mod call_reader;
 mod call_row;
 mod calls;
@@ -31,7 +32,8 @@ mod writer;
 
 pub use audit_log::AuditLog;
 pub use audit_reader::{AuditFilter, AuditReader, AuditStart};
-pub use call_reader::{CallFilter, CallReader, CallStory, PendingCall};
+pub use call_list::{CallFilter, CallPage};
+pub use call_reader::{CallReader, CallStory, PendingCall};
 pub use call_row::{CallRow, Evaluation, Resolution};
 pub use calls::Calls;
 pub use conversations::{
@@ -40,7 +42,7 @@ pub use conversations::{
 pub use error::OpenError;
 pub use feed::{Change, Feed};
 pub use open::{Store, StoreOptions, Synchronous};
-pub use overview::{DecisionTime, DeniedTool, HourCount, Overview, RuleHits};
+pub use overview::{DecisionTime, DeniedTool, FlaggedCall, Overview, RuleHits, SlotCount};
 pub use page::Page;
 pub use people::{People, Person, SignIn, SignInLink};
 pub use policies::{Policies, PolicyAppended, PolicyEntry, PolicyRemarks};

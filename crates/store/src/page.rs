@@ -1,7 +1,13 @@
 //! Pages of a list.
 
+use std::time::Duration;
+
 /// Rows at most in one page.
 pub(crate) const MAX_PAGE: u32 = 500;
+/// Rows that are looked at by one statement where no index answers all of a filter.
+pub(crate) const CHUNK: i64 = 2_000;
+/// How long a page looks for what fits before it ends with what it has.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 
 /// One page of a list, and where the next one begins.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -10,16 +10,15 @@ use super::super::frame::{Frame, Place};
 use super::super::guard::{Admin, CurrentUser};
 use super::super::respond::{render, see_other};
 use super::super::state::WebState;
-use super::super::ui::{Badge, Icon, Marked, Risk, Tone, ToolName, call_state};
-use super::events::facts;
+use super::super::ui::{Badge, Icon, Marked, Risk, ToolName, call_state};
+use super::timeline::{Spent, Step, spent, timeline};
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::Value;
-use sluicegate_gateway::audit::{AuditRow, EventKind, Payload};
 use sluicegate_gateway::{CallId, CallState};
-use sluicegate_policy::{PolicyDocument, Role, RuleId};
+use sluicegate_policy::{Origin, PolicyDocument, Role, RuleId};
 use sluicegate_store::{CallRow, CallStory, Evaluation, ResolutionOutcome};
 
 const MOST_NOTE: usize = 1_000;
@@ -34,7 +33,10 @@ struct CallPage {
     risk: Option<Risk>,
     sentence: Marked,
     facts: Vec<(&'static str, Marked)>,
+    /// Its conversation, and whether the one who looks may open it.
+    conversation: Option<(String, bool)>,
     timeline: Vec<Step>,
+    spent: Vec<Spent>,
     evaluations: Vec<Judged>,
     arguments: Option<ArgumentList>,
     result: Option<Marked>,
@@ -45,18 +47,7 @@ struct CallPage {
     before: String,
     after: String,
     total: String,
-}
-
-#[derive(Debug)]
-struct Step {
-    tone: Tone,
-    kind: Marked,
-    at: String,
-    iso: String,
-    text: Marked,
-    note: Option<Marked>,
-    hash: String,
-    seq: i64,
+    printed: Moment,
 }
 
 #[derive(Debug)]
@@ -90,10 +81,16 @@ pub(super) async fn show(
     let policy = state.policy().await?;
     let document = policy.as_ref().map(|policy| &policy.revision.document);
     let frame = state.frame(&user, Place::Audit, "Call", Region::Frame).await?;
-    Ok(render(&page(frame, &user, &story, document)))
+    Ok(render(&page(frame, &user, &story, document, state.now_ms())))
 }
 
-fn page(frame: Frame, user: &CurrentUser, story: &CallStory, document: Option<&PolicyDocument>) -> CallPage {
+fn page(
+    frame: Frame,
+    user: &CurrentUser,
+    story: &CallStory,
+    document: Option<&PolicyDocument>,
+    now_ms: i64,
+) -> CallPage {
     let call = &story.call;
     let (tone, icon, word) = call_state(call.state);
     let result = story.payloads.iter().rev().find(|(_, payload)| payload.name == "result");
@@ -105,7 +102,12 @@ fn page(frame: Frame, user: &CurrentUser, story: &CallStory, document: Option<&P
         risk: call.tier.map(Risk),
         sentence: Marked::of(&call.sentence),
         facts: about(call),
+        conversation: call
+            .conversation
+            .as_ref()
+            .map(|id| (id.to_string(), call.origin == Origin::Chat && call.caller.owner == user.person)),
         timeline: timeline(&story.trail, &story.payloads),
+        spent: spent(call, story.approval.as_ref()),
         evaluations: story.evaluations.iter().map(|evaluation| judged(evaluation, document)).collect(),
         arguments: call.arguments.as_deref().map(ArgumentList::of),
         result: result.map(|(_, payload)| Marked::of(&readable(&payload.text))),
@@ -129,6 +131,7 @@ fn page(frame: Frame, user: &CurrentUser, story: &CallStory, document: Option<&P
         resolvable: call.state == CallState::Unknown && call.resolution.is_none() && user.role == Role::Admin,
         before: story.trail.first().map(|row| row.prev_hash.clone()).unwrap_or_default(),
         after: story.trail.last().map(|row| row.hash.clone()).unwrap_or_default(),
+        printed: Moment::at_ms(now_ms),
         total: call.ended_ms.map(|end| took(end.saturating_sub(call.requested_ms))).unwrap_or_default(),
     }
 }
@@ -142,7 +145,6 @@ fn about(call: &CallRow) -> Vec<(&'static str, Marked)> {
         ("From", Marked::of(call.origin.as_str())),
     ];
     let more = [
-        ("Conversation", call.conversation.as_ref().map(ToString::to_string)),
         ("Reason code", call.code.map(|code| code.to_string())),
         ("Action", call.action.map(|digest| digest.to_string())),
         ("Tool definition", call.definition.map(|digest| digest.to_string())),
@@ -150,56 +152,6 @@ fn about(call: &CallRow) -> Vec<(&'static str, Marked)> {
     ];
     facts.extend(more.into_iter().filter_map(|(name, value)| Some((name, Marked::of(&value?)))));
     facts
-}
-
-fn timeline(trail: &[AuditRow], payloads: &[(i64, Payload)]) -> Vec<Step> {
-    let mut last = None;
-    trail
-        .iter()
-        .map(|row| {
-            let at = match last.replace(row.at_ms) {
-                None => Moment::at_ms(row.at_ms).time,
-                Some(before) => format!("+{}", took(row.at_ms.saturating_sub(before))),
-            };
-            let note = payloads.iter().find(|(seq, payload)| *seq == row.seq && payload.name == "note");
-            Step {
-                tone: tone(row),
-                kind: Marked::of(&row.kind),
-                at,
-                iso: Moment::at_ms(row.at_ms).iso,
-                text: Marked::of(format!("by {}. {}", row.actor, said(row)).trim_end()),
-                note: note.map(|(_, payload)| Marked::of(&payload.text)),
-                hash: row.hash.clone(),
-                seq: row.seq,
-            }
-        })
-        .collect()
-}
-
-/// The facts of a row; those of the request stand beside the timeline.
-fn said(row: &AuditRow) -> String {
-    match EventKind::parse(&row.kind) {
-        Some(EventKind::ToolRequested) => String::new(),
-        _ => facts(&row.facts),
-    }
-}
-
-fn tone(row: &AuditRow) -> Tone {
-    let facts: Value = serde_json::from_str(&row.facts).unwrap_or_default();
-    let says = |name: &str, value: &str| facts.get(name).and_then(Value::as_str) == Some(value);
-    match EventKind::parse(&row.kind) {
-        Some(EventKind::PolicyDecided) if says("effect", "allow") => Tone::Allow,
-        Some(EventKind::PolicyDecided) if says("effect", "require_approval") => Tone::Hold,
-        Some(EventKind::PolicyDecided) => Tone::Deny,
-        Some(EventKind::ApprovalRequired) => Tone::Hold,
-        Some(EventKind::ApprovalDecided) if says("status", "denied") => Tone::Deny,
-        Some(EventKind::ApprovalDecided) if says("status", "approved") => Tone::Allow,
-        Some(EventKind::ExecutionCompleted) => Tone::Allow,
-        Some(EventKind::ToolRequested | EventKind::ExecutionStarted | EventKind::ExecutionRetried) => {
-            Tone::Info
-        }
-        _ => Tone::Neutral,
-    }
 }
 
 fn judged(evaluation: &Evaluation, document: Option<&PolicyDocument>) -> Judged {

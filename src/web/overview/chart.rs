@@ -1,10 +1,11 @@
-//! Calls per hour as stacked bars, with the same numbers as a table. Pure.
+//! Calls by decision over time as stacked bars, with the same numbers as a table. Pure.
 
-use crate::web::figures::Moment;
+use super::span::Span;
+use crate::web::figures::{Moment, grouped};
 use crate::web::ui::{Tone, components};
 use askama::Template;
-use sluicegate_gateway::CallState;
-use sluicegate_store::HourCount;
+use sluicegate_policy::Effect;
+use sluicegate_store::SlotCount;
 
 /// Height of the bars, in pixels, and where they stand.
 const HEIGHT: f64 = 176.0;
@@ -12,13 +13,19 @@ const BASE: f64 = 184.0;
 /// Where the bars begin, in per cent of the width.
 const LEFT: f64 = 6.0;
 
-/// Bars of one hour.
+/// Bars of one slot.
 #[derive(Clone, Debug)]
-struct Hour {
-    at: Moment,
-    ran: u64,
-    open: u64,
-    refused: u64,
+struct Slot {
+    label: String,
+    allowed: u64,
+    held: u64,
+    denied: u64,
+}
+
+impl Slot {
+    fn all(&self) -> u64 {
+        self.allowed.saturating_add(self.held).saturating_add(self.denied)
+    }
 }
 
 /// A rectangle: left, top, width, height.
@@ -35,45 +42,44 @@ struct Bar {
 #[derive(Clone, Debug, Template)]
 #[template(path = "overview/chart.html")]
 pub(super) struct Chart {
-    hours: Vec<Hour>,
+    span: Span,
+    slots: Vec<Slot>,
     bars: Vec<Bar>,
     grid: Vec<(u64, String)>,
     labels: Vec<(String, String)>,
-    total: u64,
+    gist: String,
 }
 
 components!(Chart);
 
 impl Chart {
-    /// Draws `count` hours from `first_ms` on.
-    pub(super) fn of(counts: &[HourCount], first_ms: i64, count: i64, hour_ms: i64) -> Self {
-        let hours: Vec<Hour> = (0..count)
+    /// Draws the slots of a span that begins at `first_ms`.
+    pub(super) fn of(counts: &[SlotCount], span: Span, first_ms: i64) -> Self {
+        let slots: Vec<Slot> = (0..span.count())
             .map(|n| {
-                let start = first_ms.saturating_add(n.saturating_mul(hour_ms));
-                let mut hour = Hour { at: Moment::at_ms(start), ran: 0, open: 0, refused: 0 };
-                for found in counts.iter().filter(|found| found.hour_ms == start) {
-                    let part = match found.state {
-                        CallState::Completed | CallState::Failed | CallState::Unknown => &mut hour.ran,
-                        CallState::Denied | CallState::Expired | CallState::Withdrawn => &mut hour.refused,
-                        CallState::Proposed
-                        | CallState::Pending
-                        | CallState::Approved
-                        | CallState::Executing => &mut hour.open,
+                let start = first_ms.saturating_add(n.saturating_mul(span.slot_ms()));
+                let label = span.label(&Moment::at_ms(start));
+                let mut slot = Slot { label, allowed: 0, held: 0, denied: 0 };
+                for found in counts.iter().filter(|found| found.slot == n) {
+                    let part = match found.decision {
+                        Effect::Allow => &mut slot.allowed,
+                        Effect::RequireApproval => &mut slot.held,
+                        Effect::Deny => &mut slot.denied,
                     };
                     *part = part.saturating_add(found.count);
                 }
-                hour
+                slot
             })
             .collect();
-        let sum = |hour: &Hour| hour.ran.saturating_add(hour.open).saturating_add(hour.refused);
-        let top = scale(hours.iter().map(sum).max().unwrap_or_default());
-        let step = (100.0 - LEFT) / f64::from(i32::try_from(count.max(1)).unwrap_or(i32::MAX));
+        let top = scale(slots.iter().map(Slot::all).max().unwrap_or_default());
+        let step = (100.0 - LEFT) / f64::from(i32::try_from(span.count()).unwrap_or(i32::MAX));
         let mut bars = Vec::new();
         let mut labels = Vec::new();
         let mut x = LEFT;
-        for (n, hour) in hours.iter().enumerate() {
+        for (n, slot) in slots.iter().enumerate() {
             let mut below = 0.0;
-            for (tone, part) in [(Tone::Allow, hour.ran), (Tone::Hold, hour.open), (Tone::Deny, hour.refused)]
+            for (tone, part) in
+                [(Tone::Allow, slot.allowed), (Tone::Hold, slot.held), (Tone::Deny, slot.denied)]
             {
                 let height = share(part, top);
                 if part > 0 {
@@ -82,25 +88,44 @@ impl Chart {
                         x: format!("{:.2}%", x + step * 0.08),
                         y: format!("{:.1}", BASE - below - height),
                         width: format!("{:.2}%", step * 0.84),
-                        height: format!("{height:.1}"),
+                        height: format!("{:.1}", (height - 1.0).max(1.0)),
                     });
                 }
                 below += height;
             }
-            if n % 3 == 0 {
-                labels.push((format!("{:.2}%", x + step / 2.0), hour.at.short.clone()));
+            if n % span.labelled() == 0 {
+                labels.push((format!("{:.2}%", x + step / 2.0), slot.label.clone()));
             }
             x += step;
         }
         let lines = [0, top / 2, top];
         let grid = lines.iter().map(|value| (*value, format!("{:.1}", BASE - share(*value, top)))).collect();
-        let total = hours.iter().map(sum).fold(0, u64::saturating_add);
-        Self { hours, bars, grid, labels, total }
+        Self { gist: gist(&slots, span), span, slots, bars, grid, labels }
     }
 }
 
+/// What the chart shows, in a sentence.
+fn gist(slots: &[Slot], span: Span) -> String {
+    let sum = |part: fn(&Slot) -> u64| slots.iter().map(part).fold(0, u64::saturating_add);
+    let all = sum(Slot::all);
+    if all == 0 {
+        return format!("No calls in the {}", span.says());
+    }
+    let most = slots.iter().max_by_key(|slot| slot.all());
+    let peak =
+        most.map_or_else(String::new, |slot| format!("; most, {}, from {}", grouped(slot.all()), slot.label));
+    format!(
+        "{} calls in the {}: {} allowed, {} held, {} denied{peak}",
+        grouped(all),
+        span.says(),
+        grouped(sum(|slot| slot.allowed)),
+        grouped(sum(|slot| slot.held)),
+        grouped(sum(|slot| slot.denied)),
+    )
+}
+
 /// The next even round number: the top of the axis.
-fn scale(most: u64) -> u64 {
+pub(super) fn scale(most: u64) -> u64 {
     let mut top = 2_u64;
     loop {
         for step in [1, 2, 4, 5] {
@@ -121,6 +146,7 @@ fn share(part: u64, of: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sluicegate_gateway::CallState;
 
     #[test]
     fn the_axis_ends_at_a_round_number_above_everything() {
@@ -130,16 +156,27 @@ mod tests {
 
     #[test]
     fn bars_and_table_say_the_same() {
-        let hour = 3_600_000;
-        let count = |n, state, count| HourCount { hour_ms: n * hour, state, count };
+        let count = |slot, decision, count| SlotCount {
+            slot,
+            decision,
+            state: CallState::Completed,
+            code: None,
+            count,
+        };
         let counts = [
-            count(5, CallState::Completed, 3),
-            count(5, CallState::Denied, 1),
-            count(99, CallState::Denied, 7),
+            count(5, Effect::Allow, 3),
+            count(5, Effect::Deny, 1),
+            count(7, Effect::RequireApproval, 2),
+            count(99, Effect::Deny, 7),
         ];
-        let chart = Chart::of(&counts, 4 * hour, 3, hour);
-        assert_eq!((chart.total, chart.hours.len(), chart.bars.len()), (4, 3, 2));
-        assert_eq!(chart.bars[0].height, "132.0", "three of four");
-        assert_eq!((chart.hours[1].ran, chart.hours[1].refused), (3, 1));
+        let chart = Chart::of(&counts, Span::Day, 0);
+        assert_eq!((chart.slots.len(), chart.bars.len()), (24, 3));
+        assert_eq!(chart.bars[0].height, "131.0", "three of four, and a pixel between the bars");
+        assert_eq!((chart.slots[5].allowed, chart.slots[5].denied, chart.slots[7].held), (3, 1, 2));
+        assert!(
+            chart.gist.starts_with("6 calls in the last 24 hours: 3 allowed, 2 held, 1 denied; most, 4,")
+        );
+        let empty = Chart::of(&[], Span::Hour, 0);
+        assert_eq!((empty.bars.len(), empty.gist.as_str()), (0, "No calls in the last hour"));
     }
 }

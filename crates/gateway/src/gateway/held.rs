@@ -9,6 +9,7 @@ use crate::facts::{Judged, Subject, judge, refusal, store_refusal};
 use crate::outcome::{CallAnswer, ReasonCode, Refusal};
 use crate::state::{ApprovalStatus, CallState};
 use crate::store::{Begun, Closed, Closing, Held, NewApproval, NewCall, Ruling, StoreError, StoredApproval};
+use crate::times::outside;
 use sluicegate_policy::Effect;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +46,7 @@ pub(super) async fn hold(
     crash_point!("hold_written");
     let held = HeldCall { core, subject, id, approval: approval_id, stamp, waiting };
     loop {
-        let record = match held.decided(cancel).await {
+        let record = match outside(held.decided(cancel)).await {
             Ok(record) => record,
             Err(answer) => return Some(answer),
         };

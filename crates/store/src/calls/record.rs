@@ -1,6 +1,7 @@
 //! Writing calls: new ones with their first decision, later decisions, and moves between states.
 
 use super::facts;
+use crate::call_list;
 use crate::codec;
 use crate::error::failed;
 use crate::events::{self, Ruled};
@@ -82,8 +83,9 @@ async fn insert(tx: &mut Tx, call: &NewCall, ruling: &Ruling, state: CallState) 
     let when = |at: bool| at.then_some(now);
     sqlx::query(
         "INSERT INTO calls (id, state, server, tool, tier, caller, role, owner, origin, conversation, server_identity, \
-         definition, action, code, rules, sentence, flags, requested_seq, requested_ms, decided_ms, started_ms, ended_ms) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, '[]', $17, $18, $19, $20, $21)",
+         definition, action, code, rules, sentence, flags, requested_seq, requested_ms, decided_ms, started_ms, ended_ms, \
+         decision) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, '[]', $17, $18, $19, \
+         $20, $21, $22)",
     )
     .bind(call.id.to_string())
     .bind(state.as_str())
@@ -106,9 +108,11 @@ async fn insert(tx: &mut Tx, call: &NewCall, ruling: &Ruling, state: CallState) 
     .bind(when(state != CallState::Pending))
     .bind(when(state == CallState::Executing))
     .bind(when(state.is_end()))
+    .bind(ruled.effect.as_str())
     .execute(tx.conn())
     .await
     .map_err(failed)?;
+    call_list::timed(tx.conn(), now, requested).await?;
     evaluated(tx, call.id, ruling).await?;
     tx.publish(Change::Call { call: call.id, conversation: call.conversation.clone() });
     Ok(())

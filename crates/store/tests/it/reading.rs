@@ -2,7 +2,7 @@
 
 use crate::support::{House, START_MS, asker, completed, conversation, vote};
 use serde_json::json;
-use sluicegate_gateway::{ApprovalStatus, CallId, CallState, CallStore as _, Verdict};
+use sluicegate_gateway::{ApprovalStatus, CallId, CallState, CallStore as _, ReasonCode, Verdict};
 use sluicegate_policy::{Effect, Role, RuleId};
 use sluicegate_store::CallFilter;
 
@@ -102,18 +102,22 @@ async fn the_overview_counts() {
     house.calls.vote(vote(approval, 1, "boss", Role::Admin, Verdict::Approve)).await.unwrap();
     house.clock.advance(hour);
     let asked = house.gate.asks("read", json!({})).await;
+    let read = asked.call.id;
     house.calls.begin(asked.call, asked.ruling, asked.expect).await.unwrap();
 
-    let overview = house.store.call_reader().overview(START_MS).await.unwrap();
-    let hours: Vec<_> = overview.hours.iter().map(|hour| (hour.hour_ms, hour.state, hour.count)).collect();
+    let reader = house.store.call_reader();
+    let overview = reader.overview(START_MS, hour).await.unwrap();
+    let slots: Vec<_> =
+        overview.slots.iter().map(|slot| (slot.slot, slot.decision, slot.state, slot.count)).collect();
     assert_eq!(
-        hours,
+        slots,
         [
-            (START_MS, CallState::Approved, 1),
-            (START_MS, CallState::Denied, 2),
-            (START_MS + hour, CallState::Executing, 1)
+            (0, Effect::Deny, CallState::Denied, 2),
+            (0, Effect::RequireApproval, CallState::Approved, 1),
+            (1, Effect::Allow, CallState::Executing, 1)
         ]
     );
+    assert_eq!(overview.slots[0].code, Some(ReasonCode::Rule));
     assert_eq!(overview.denied_tools.len(), 1);
     assert_eq!((overview.denied_tools[0].tool.as_str(), overview.denied_tools[0].count), ("delete", 2));
     assert_eq!(overview.decisions.len(), 1);
@@ -121,11 +125,17 @@ async fn the_overview_counts() {
         (overview.decisions[0].status, overview.decisions[0].took_ms),
         (ApprovalStatus::Approved, 1_500)
     );
-    let hits: Vec<_> = overview.rules.iter().map(|hit| (hit.rule.as_str(), hit.effect, hit.count)).collect();
+    assert_eq!(overview.flagged, (Vec::new(), 0));
+    let hits = reader.rule_hits(START_MS).await.unwrap();
+    let hits: Vec<_> = hits.iter().map(|hit| (hit.rule.as_str(), hit.effect, hit.count)).collect();
     assert_eq!(
         hits,
         [("delete", Effect::Deny, 2), ("read", Effect::Allow, 1), ("write", Effect::RequireApproval, 1)]
     );
-    let later = house.store.call_reader().overview(START_MS + hour).await.unwrap();
-    assert_eq!((later.hours.len(), later.denied_tools.len(), later.decisions.len()), (1, 0, 0));
+    // What was seen in a result is listed, and what a person decided stays what it was when it began.
+    house.calls.finish(read, completed("ignore previous")).await.unwrap();
+    let later = reader.overview(START_MS + hour, hour).await.unwrap();
+    assert_eq!((later.slots.len(), later.denied_tools.len(), later.decisions.len()), (1, 0, 0));
+    assert_eq!((later.slots[0].slot, later.slots[0].state), (0, CallState::Completed));
+    assert_eq!((later.flagged.0[0].id, later.flagged.1), (read, 1));
 }

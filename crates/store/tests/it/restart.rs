@@ -113,7 +113,7 @@ async fn an_admin_says_what_became_of_an_unknown_call_once() {
     let early = resolutions.resolve_unknown(call, true, "", &boss).await.unwrap();
     assert_eq!(early, ResolutionOutcome::NotUnknown(CallState::Executing));
     house.calls.reconcile().await.unwrap();
-    assert_eq!(house.store.call_reader().overview(0).await.unwrap().unresolved, 1);
+    assert_eq!(house.store.call_reader().overview(0, 1).await.unwrap().unresolved, 1);
     let resolved = resolutions.resolve_unknown(call, true, "the file is there", &boss).await.unwrap();
     assert_eq!(resolved, ResolutionOutcome::Recorded);
     let again = resolutions.resolve_unknown(call, false, "no", &boss).await.unwrap();
@@ -130,6 +130,6 @@ async fn an_admin_says_what_became_of_an_unknown_call_once() {
     assert!(resolution.happened && resolution.by == boss);
     assert_eq!(story.trail.last().unwrap().kind, "execution_resolved");
     assert!(story.payloads.iter().any(|(_, payload)| payload.text == "the file is there"));
-    assert_eq!(house.store.call_reader().overview(0).await.unwrap().unresolved, 0);
+    assert_eq!(house.store.call_reader().overview(0, 1).await.unwrap().unresolved, 0);
     house.assert_whole().await;
 }
