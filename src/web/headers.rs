@@ -29,6 +29,7 @@ pub(crate) const POLICY: &str = "default-src 'none'; style-src 'self'; img-src '
 pub struct Hosts {
     authorities: Arc<[String]>,
     origins: Arc<[String]>,
+    public: Arc<str>,
     secure: bool,
     port: u16,
 }
@@ -77,13 +78,26 @@ impl Hosts {
             authorities.push(format!("{host}:{port}"));
             origins.push(format!("{scheme}://{host}:{port}"));
         }
-        Ok(Self { authorities: authorities.into(), origins: origins.into(), secure, port: listen.port() })
+        let scheme = if secure { "https" } else { "http" };
+        Ok(Self {
+            authorities: authorities.into(),
+            origins: origins.into(),
+            public: format!("{scheme}://{authority}").into(),
+            secure,
+            port: listen.port(),
+        })
     }
 
     /// Whether the public address is an encrypted one, so that cookies are for encrypted connections alone.
     #[must_use]
     pub fn secure(&self) -> bool {
         self.secure
+    }
+
+    /// The public address, without a slash at the end.
+    #[must_use]
+    pub fn public(&self) -> &str {
+        &self.public
     }
 
     /// The origins of our own pages.

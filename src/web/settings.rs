@@ -1,8 +1,11 @@
 //! How the product is set up, and how it does.
 
+mod links;
+
 use super::error::WebError;
 use super::events::Region;
 use super::extract::Form;
+use super::figures::milliseconds;
 use super::frame::{Frame, Place};
 use super::guard::{Admin, CurrentUser};
 use super::respond::{render, see_other};
@@ -24,6 +27,7 @@ pub(super) fn router() -> Router<WebState> {
     Router::new()
         .route("/settings", get(show))
         .route("/settings/sign-out-everywhere", post(sign_out_everywhere))
+        .merge(links::router())
 }
 
 #[derive(Template)]
@@ -46,7 +50,7 @@ fn health(name: impl Into<String>, tone: Tone, word: &str, detail: &str) -> Heal
     let icon = match tone {
         Tone::Allow => Icon("check"),
         Tone::Deny => Icon("deny"),
-        Tone::Hold | Tone::Info | Tone::Neutral => Icon("info"),
+        Tone::Hold | Tone::Info | Tone::Taint | Tone::Neutral => Icon("info"),
     };
     Health {
         name: name.into(),
@@ -98,6 +102,17 @@ async fn checks(state: &WebState) -> Result<Vec<Health>, WebError> {
         ),
     });
     checks.push(processes(state.leftovers));
+    let (tone, word, detail) = state.chain().health();
+    checks.push(health("Chain of the trail", tone, word, &detail));
+    if let Some(gate) = state.times.whole() {
+        let detail = format!(
+            "{} ms for half of {} calls, {} ms for 99 of 100, without tools and people",
+            milliseconds(gate.p50_us),
+            gate.calls,
+            milliseconds(gate.p99_us)
+        );
+        checks.push(health("Gate overhead", Tone::Neutral, "measured", &detail));
+    }
     for server in state.catalogue.snapshot().servers() {
         let (tone, word) = match server.state {
             ServerState::Ready => (Tone::Allow, "connected"),
