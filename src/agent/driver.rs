@@ -17,7 +17,7 @@ use crate::llm::LlmProvider;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use model::{Asking, Question};
-use sluicegate_gateway::{CallAnswer, Caller, ProposedArguments, ProposedCall, StoreError};
+use sluicegate_gateway::{CallAnswer, Caller, Notices, ProposedArguments, ProposedCall, Scope, StoreError};
 use sluicegate_policy::{ConversationId, Origin};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -196,6 +196,8 @@ impl Driver {
                 caller: self.caller.clone(),
                 origin: Origin::Chat,
                 conversation: Some(self.conversation.clone()),
+                scope: Scope::default(),
+                notices: Notices::default(),
             });
             let call = handle.id();
             self.reports.push((key.clone(), CallReport { call, name, state: None, code: None }));

@@ -161,7 +161,7 @@ impl Region {
                 Self::Frame | Self::Conversations => false,
             },
             Change::Conversation(_) => matches!(self, Self::Agent(_) | Self::Conversations),
-            Change::Audit(_) | Change::People => false,
+            Change::Audit(_) | Change::People | Change::Keys => false,
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::action::{ActionDigest, Digest};
 use crate::approvals::PersonId;
+use crate::notice::Notices;
+use crate::scope::Scope;
 use serde::{Deserialize, Serialize};
 use sluicegate_policy::{Arguments, ConversationId, Origin, Principal, ToolRef};
 use std::fmt;
@@ -74,6 +76,10 @@ pub struct ProposedCall {
     pub origin: Origin,
     /// In which conversation, for budgets and labels.
     pub conversation: Option<ConversationId>,
+    /// What the caller can reach at all.
+    pub scope: Scope,
+    /// Where the tool's notices go while it runs.
+    pub notices: Notices,
 }
 
 /// A call that can no longer change: what is judged, approved, recorded and run.

@@ -195,6 +195,13 @@ impl ToolCatalogue {
         self.0.borrow().clone()
     }
 
+    /// The same view, to be told only of what changes from now on.
+    #[must_use]
+    pub fn from_now(mut self) -> Self {
+        self.0.mark_unchanged();
+        self
+    }
+
     /// Waits for a newer snapshot than the last one seen by this handle; `false` when there will be none.
     pub async fn changed(&mut self) -> bool {
         self.0.changed().await.is_ok()

@@ -15,6 +15,12 @@ pub struct Clocks {
 }
 
 impl Clocks {
+    /// The wall clock; RFC 3339.
+    #[must_use]
+    pub fn text(&self) -> String {
+        written(self.wall_ms)
+    }
+
     /// The wall clock as the rules see it.
     #[must_use]
     pub fn timestamp(&self) -> Timestamp {
@@ -38,6 +44,18 @@ impl Stamp {
         self.began.wall_ms.saturating_add(self.limit_ms)
     }
 
+    /// When it began, by the wall clock; RFC 3339.
+    #[must_use]
+    pub fn began_text(&self) -> String {
+        written(self.began.wall_ms)
+    }
+
+    /// When the limit is used up, by the wall clock; RFC 3339.
+    #[must_use]
+    pub fn deadline_text(&self) -> String {
+        written(self.deadline_ms())
+    }
+
     /// Whether the deadline has passed: the wall clock is at or after it, or the boot-time clock shows the limit
     /// used up, or the wall clock stands before the beginning. So neither a suspended laptop nor a stepped
     /// clock lengthens it.
@@ -54,6 +72,11 @@ impl Stamp {
     pub fn left_ms(&self, now: &Clocks) -> i64 {
         if self.passed(now) { 0 } else { self.deadline_ms().saturating_sub(now.wall_ms).max(0) }
     }
+}
+
+/// A wall-clock time as RFC 3339.
+pub(crate) fn written(wall_ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(wall_ms).map_or_else(|_| String::new(), |at| at.to_string())
 }
 
 /// A source of time.

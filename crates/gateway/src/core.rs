@@ -1,9 +1,11 @@
 //! What both handles share.
 
 use crate::approvals::ApprovalId;
+use crate::call::CallId;
 use crate::catalogue::ToolCatalogue;
 use crate::clock::Clock;
 use crate::gateway::GatewaySettings;
+use crate::gateway::flights::Flights;
 use crate::invoke::Invoke;
 use crate::rule_book::RuleBook;
 use crate::store::CallStore;
@@ -24,6 +26,7 @@ pub(crate) struct Core {
     pub(crate) stopping: CancellationToken,
     pub(crate) in_flight: Arc<Semaphore>,
     pub(crate) times: GateTimes,
+    pub(crate) flights: Flights,
     waiting: Mutex<HashMap<ApprovalId, Arc<Notify>>>,
 }
 
@@ -44,6 +47,7 @@ impl Core {
             stopping: CancellationToken::new(),
             in_flight: Arc::new(Semaphore::new(settings.max_in_flight)),
             times: GateTimes::default(),
+            flights: Flights::default(),
             waiting: Mutex::new(HashMap::new()),
         }
     }
@@ -54,6 +58,13 @@ impl Core {
 
     pub(crate) fn invoke(&self) -> &dyn Invoke {
         self.invoke.as_ref()
+    }
+
+    /// The result of a detached call is about to be given. Should this not be recorded, it may be given once more.
+    pub(crate) async fn collected(&self, call: CallId) {
+        if let Err(error) = self.store().collected(call).await {
+            tracing::warn!(%error, %call, "a collected result could not be recorded as such");
+        }
     }
 
     /// Registers the call that waits for an approval, before anybody can see the approval. Ends with the guard.

@@ -4,14 +4,17 @@
 use crate::call::{Caller, FrozenCall};
 use crate::catalogue::ToolDefinition;
 use crate::core::Core;
+use crate::notice::Notices;
 use crate::outcome::{ReasonCode, Refusal};
 use crate::rule_book::{Book, BookError};
 use crate::schema::unnamed;
+use crate::scope::Scope;
 use crate::store::{Expect, FactQuery, Ruling, StoreError, StoredFacts};
 use sluicegate_policy::{
     ConversationId, Decision, Effect, Labels, LocalTime, LocalTimes, Origin, PolicyContext, RateQuery, Tier,
-    Timestamp, Weekday, ZoneName, evaluate,
+    Timestamp, ToolRef, Weekday, ZoneName, evaluate,
 };
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -28,6 +31,8 @@ pub(crate) struct Subject {
     pub(crate) caller: Caller,
     pub(crate) origin: Origin,
     pub(crate) conversation: Option<ConversationId>,
+    pub(crate) scope: Scope,
+    pub(crate) notices: Notices,
 }
 
 /// A judgement and what must still hold when it is acted upon.
@@ -51,6 +56,13 @@ pub(crate) async fn judge(core: &Core, subject: &Subject) -> Result<Judged, Refu
             action: Some(subject.frozen.action()),
         };
         let facts = core.store().facts(query).await.map_err(|error| store_refusal(&error))?;
+        if facts.caller_gone {
+            return Err(refusal(
+                ReasonCode::Withdrawn,
+                "the key that the call was made with has been revoked",
+                false,
+            ));
+        }
         let Some(revision) = facts.revision else {
             return Err(unreadable("there are no rules yet, so no call may run"));
         };
@@ -66,6 +78,19 @@ pub(crate) async fn judge(core: &Core, subject: &Subject) -> Result<Judged, Refu
     ))
 }
 
+/// The tier of each tool by the rules in force.
+pub(crate) async fn tiers(core: &Core, caller: &Caller) -> Result<BTreeMap<ToolRef, Tier>, Refusal> {
+    let query = FactQuery { caller: caller.clone(), conversation: None, rates: Vec::new(), action: None };
+    let facts = core.store().facts(query).await.map_err(|error| store_refusal(&error))?;
+    let revision = facts.revision.ok_or_else(|| unreadable("there are no rules yet"))?;
+    let book = core.rules.open(core.store(), revision).await.map_err(book_refusal)?;
+    let snapshot = core.catalogue.snapshot();
+    Ok(snapshot
+        .tools()
+        .map(|tool| (tool.tool().clone(), book.rules.tier(tool.tool(), tool.hints())))
+        .collect())
+}
+
 fn decide(
     core: &Core,
     subject: &Subject,
@@ -73,10 +98,14 @@ fn decide(
     facts: StoredFacts,
     rates: &[RateQuery],
 ) -> Result<Judged, Refusal> {
+    let tier = tier(book, subject);
+    if !subject.scope.reaches(tier) {
+        return Err(unknown_tool());
+    }
     let clocks = core.clock.now();
     let context = PolicyContext {
         tool: subject.frozen.tool().clone(),
-        tier: tier(book, subject),
+        tier,
         arguments: subject.frozen.arguments().clone(),
         principal: subject.caller.principal.clone(),
         origin: subject.origin,
@@ -168,6 +197,15 @@ pub fn local_times<'a>(zones: impl IntoIterator<Item = &'a ZoneName>, now: Times
 
 pub(crate) fn refusal(code: ReasonCode, sentence: &str, retryable: bool) -> Refusal {
     Refusal { code, sentence: sentence.to_owned(), retryable, rules: Vec::new() }
+}
+
+/// The same words whether it is not there or out of the caller's reach.
+pub(crate) fn unknown_tool() -> Refusal {
+    refusal(
+        ReasonCode::UnknownTool,
+        "there is no such tool; use one of the tools that are listed, by its exact name",
+        false,
+    )
 }
 
 fn unreadable(sentence: &str) -> Refusal {

@@ -1,39 +1,45 @@
 //! `execute_tool`: the only way from a proposed call to a running tool.
 
+mod flight;
+pub(crate) mod flights;
+mod freeze;
 mod held;
 mod permit;
+mod resume;
 
 use crate::approvals::Approvals;
-use crate::call::{CallId, FrozenCall, ProposedArguments, ProposedCall, ProposedTool};
+use crate::call::{CallId, Caller, FrozenCall, ProposedCall};
 use crate::catalogue::ToolCatalogue;
 use crate::clock::Clock;
 use crate::core::Core;
-use crate::facts::{Subject, judge, refusal, store_refusal};
+use crate::facts::{self, judge, refusal, store_refusal};
 use crate::invoke::{Attempts, Invoke, InvokeError, ToolOutput};
+use crate::notice::Notices;
 use crate::outcome::{CallAnswer, ReasonCode, Refusal};
 use crate::scan::injection_phrases;
 use crate::state::CallState;
 use crate::store::{Begun, CallOutcome, CallStore, NewCall, Reconciled, Ruling, StoreError};
 use crate::times::{GateTimes, outside};
 use async_trait::async_trait;
+pub use flight::{CallHandle, HeldCall, Stage};
+use flight::{Flight, Landing};
+use flights::Found;
+pub use flights::{Detached, Kept};
 use futures::FutureExt;
 pub use permit::Permit;
-use sluicegate_policy::{ApprovalDefaults, Arguments, Effect};
+use sluicegate_policy::{ApprovalDefaults, CallerId, Effect, Origin, Tier, ToolRef};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 /// Evaluations of one call before giving up on facts that move faster than they can be acted upon.
 const MAX_EVALUATIONS: usize = 32;
 /// Attempts to write an end that must not be lost, with growing pauses: about 12 s beside the store's own waits.
 const MAX_WRITES: u32 = 7;
-/// Longest name and argument text kept of a call that could not be frozen.
-const MAX_NAME: usize = 256;
-const MAX_RAW_ARGUMENTS: usize = 64 * 1024;
 
 macro_rules! crash_point {
     ($name:literal) => {
@@ -75,55 +81,6 @@ impl fmt::Debug for Running {
     }
 }
 
-/// A call on its way, in a task of the gateway's own. Dropping the handle tells the gateway that nobody waits any
-/// more: a held call is withdrawn, a running one is cancelled at its server and recorded as unknown. It never aborts
-/// the task.
-#[derive(Debug)]
-pub struct CallHandle {
-    id: CallId,
-    answer: oneshot::Receiver<CallAnswer>,
-    cancel: CancellationToken,
-    _gone: DropGuard,
-}
-
-impl CallHandle {
-    /// Our id of the call.
-    #[must_use]
-    pub fn id(&self) -> CallId {
-        self.id
-    }
-
-    /// Says that the caller no longer wants it.
-    pub fn cancel(&self) {
-        self.cancel.cancel();
-    }
-
-    /// Waits for the end; when `unwanted` comes first, cancels and waits on for the end that this leads to.
-    pub async fn outcome_or_cancel(self, unwanted: impl Future<Output = ()>) -> CallAnswer {
-        let cancel = self.cancel.clone();
-        let outcome = std::pin::pin!(self.outcome());
-        let unwanted = std::pin::pin!(unwanted);
-        match futures::future::select(outcome, unwanted).await {
-            futures::future::Either::Left((answer, _)) => answer,
-            futures::future::Either::Right(((), outcome)) => {
-                cancel.cancel();
-                outcome.await
-            }
-        }
-    }
-
-    /// Waits for the end, which is durable when this returns.
-    pub async fn outcome(mut self) -> CallAnswer {
-        match (&mut self.answer).await {
-            Ok(answer) => answer,
-            // The task ended without an answer, which only a fault of ours can do.
-            Err(_) => {
-                unknown(self.id, ReasonCode::OutcomeLost, "the gate lost track of the call; it may have run")
-            }
-        }
-    }
-}
-
 impl ToolExecutionGateway {
     /// Builds the gateway over the one pool of servers and the one store. Both are moved in: a second gateway with
     /// softer rules would have nothing to call.
@@ -150,17 +107,43 @@ impl ToolExecutionGateway {
         self.core.times.clone()
     }
 
+    /// The tier of each tool by the rules in force.
+    ///
+    /// # Errors
+    /// When the rules cannot be read: every tool is then to be taken for one of the high tier.
+    pub async fn tiers(&self, caller: &Caller) -> Result<BTreeMap<ToolRef, Tier>, Refusal> {
+        facts::tiers(&self.core, caller).await
+    }
+
+    /// The detached call of this caller with this id; an ended one's result is kept 10 minutes. `None` as well for one
+    /// of somebody else.
+    #[must_use]
+    pub fn detached(&self, caller: &CallerId, call: CallId) -> Option<Detached> {
+        self.core.flights.detached(caller, call)
+    }
+
+    /// Collects the result of a detached call that has ended. It is given once, and kept no longer.
+    pub async fn collect(&self, caller: &CallerId, call: CallId) -> Option<CallAnswer> {
+        let answer = self.core.flights.take(caller, call)?;
+        self.core.collected(call).await;
+        Some(*answer)
+    }
+
+    /// Withdraws a detached call on behalf of its caller. `false`: there is none of this id that is still open.
+    pub fn withdraw(&self, caller: &CallerId, call: CallId) -> bool {
+        self.core.flights.withdraw(caller, call)
+    }
+
     /// Proposes a call. It is judged, perhaps held, perhaps run, in a task of the gateway's own.
     pub fn execute_tool(&self, proposed: ProposedCall) -> CallHandle {
         let id = CallId::random();
-        let (send, answer) = oneshot::channel();
-        let cancel = self.core.stopping.child_token();
-        let handle = CallHandle { id, answer, cancel: cancel.clone(), _gone: cancel.clone().drop_guard() };
+        let flight = Flight::new(id, self.core.stopping.child_token());
+        let handle = CallHandle::of(&self.core, &flight);
         let core = Arc::clone(&self.core);
         self.core.tasks.spawn(async move {
-            let answer = core.times.measure(&*core.clock, execute(&core, id, proposed, &cancel)).await;
-            // The receiver is gone when nobody waits; the record is durable all the same.
-            send.send(answer).ok();
+            let landing = Landing { flight: Arc::clone(&flight) };
+            let answer = core.times.measure(&*core.clock, execute(&core, &flight, id, proposed)).await;
+            landing.end(answer);
         });
         handle
     }
@@ -172,7 +155,9 @@ impl Running {
     /// # Errors
     /// When the store could not do it; the program then does not start.
     pub async fn reconcile(&self) -> Result<Reconciled, StoreError> {
-        self.core.store().reconcile().await
+        let reconciled = self.core.store().reconcile().await?;
+        resume::resume(&self.core).await?;
+        Ok(reconciled)
     }
 
     /// Withdraws held calls, cancels running ones, and waits until each has written its end, at most `limit`.
@@ -185,17 +170,24 @@ impl Running {
 }
 
 /// The steps of one call, top to bottom.
-async fn execute(
-    core: &Arc<Core>,
-    id: CallId,
-    proposed: ProposedCall,
-    cancel: &CancellationToken,
-) -> CallAnswer {
+async fn execute(core: &Arc<Core>, flight: &Arc<Flight>, id: CallId, proposed: ProposedCall) -> CallAnswer {
+    let cancel = &flight.cancel;
     crash_point!("proposed");
-    let (subject, call) = match freeze(core, id, proposed) {
+    let (subject, call) = match freeze::freeze(core, id, proposed) {
         Ok(frozen) => frozen,
         Err((call, refusal)) => return refuse(core, *call, Ruling::refused(refusal)).await,
     };
+    // Only MCP clients come back for an answer; a chat's turn waits for it.
+    if subject.origin == Origin::Mcp {
+        match core.flights.find(core, subject.frozen.action()) {
+            Some(Found::Open(leader)) => return outside(flight.follow(leader)).await,
+            Some(Found::Kept(answer)) => {
+                core.collected(answer.call).await;
+                return *answer;
+            }
+            None => {}
+        }
+    }
     let Ok(_place) = Arc::clone(&core.in_flight).try_acquire_owned() else {
         let busy = refusal(
             ReasonCode::OverRate,
@@ -218,7 +210,7 @@ async fn execute(
             Effect::Allow => {
                 let frozen = subject.frozen.clone().marked_read_only(judged.read_only);
                 match core.store().begin(call.clone(), judged.ruling, judged.expect).await {
-                    Ok(Begun::Started) => return run(core, frozen, cancel).await,
+                    Ok(Begun::Started) => return run(core, frozen, &subject.notices, cancel).await,
                     Ok(Begun::Moved) => {}
                     Ok(Begun::Lost(state)) => return ended_elsewhere(id, state),
                     Err(error) => return not_run(id, store_refusal(&error)),
@@ -233,94 +225,13 @@ async fn execute(
                 return refuse(core, call, judged.ruling.refused_as(again)).await;
             }
             Effect::RequireApproval => {
-                if let Some(answer) = held::hold(core, &subject, call.clone(), judged, cancel).await {
+                if let Some(answer) = held::hold(core, flight, &subject, call.clone(), judged).await {
                     return answer;
                 }
             }
         }
     }
     refuse(core, call, Ruling::refused(moving())).await
-}
-
-/// Finds the tool, reads the arguments once and strictly, checks them against the tool's own schema, and binds it
-/// all into a call that cannot change any more.
-fn freeze(
-    core: &Core,
-    id: CallId,
-    proposed: ProposedCall,
-) -> Result<(Subject, NewCall), (Box<NewCall>, Refusal)> {
-    let ProposedCall { tool, arguments, caller, origin, conversation } = proposed;
-    let (server, name) = match &tool {
-        ProposedTool::Known(tool) => (tool.server().to_string(), tool.tool().to_string()),
-        ProposedTool::Unknown(name) => (String::new(), name.chars().take(MAX_NAME).collect()),
-    };
-    let mut call = NewCall {
-        id,
-        server,
-        tool: name,
-        caller: caller.clone(),
-        origin,
-        conversation: conversation.clone(),
-        arguments: raw(&arguments),
-        frozen: None,
-    };
-    let definition = match &tool {
-        ProposedTool::Known(tool) => core.catalogue.snapshot().get(tool).cloned(),
-        ProposedTool::Unknown(_) => None,
-    };
-    let Some(definition) = definition else {
-        let unknown = refusal(
-            ReasonCode::UnknownTool,
-            "there is no such tool; use one of the tools that are listed, by its exact name",
-            false,
-        );
-        return Err((Box::new(call), unknown));
-    };
-    let parsed = match arguments {
-        ProposedArguments::Absent | ProposedArguments::Json(serde_json::Value::Null) => {
-            Arguments::from_json("{}")
-        }
-        ProposedArguments::Json(value) => Arguments::from_value(value),
-        ProposedArguments::Text(text) => Arguments::from_json(&text),
-    };
-    let invalid = |why: String| Refusal {
-        code: ReasonCode::InvalidArguments,
-        sentence: format!("the arguments do not fit the tool: {why}"),
-        retryable: true,
-        rules: Vec::new(),
-    };
-    let arguments = match parsed {
-        Ok(arguments) => arguments,
-        Err(error) => return Err((Box::new(call), invalid(error.to_string()))),
-    };
-    arguments.canonical().clone_into(&mut call.arguments);
-    let frozen = FrozenCall::freeze(
-        id,
-        &caller,
-        definition.tool().clone(),
-        definition.server(),
-        definition.digest(),
-        arguments,
-    );
-    call.frozen = Some(frozen.clone());
-    if let Err(why) = definition.schema().check(&frozen.arguments().to_value()) {
-        return Err((Box::new(call), invalid(why)));
-    }
-    Ok((Subject { frozen, definition, caller, origin, conversation }, call))
-}
-
-/// Arguments as they came, for the record of a call that could not be frozen.
-fn raw(arguments: &ProposedArguments) -> String {
-    let text = match arguments {
-        ProposedArguments::Absent => String::new(),
-        ProposedArguments::Json(value) => value.to_string(),
-        ProposedArguments::Text(text) => text.clone(),
-    };
-    if text.len() <= MAX_RAW_ARGUMENTS {
-        text
-    } else {
-        text.chars().take(MAX_RAW_ARGUMENTS / 4).chain(['…']).collect()
-    }
 }
 
 /// Records a refusal. If even that fails, the call is refused all the same, for that reason.
@@ -334,10 +245,10 @@ async fn refuse(core: &Core, call: NewCall, ruling: Ruling) -> CallAnswer {
 }
 
 /// Runs a call whose intent is durable. The only place where a permit is made.
-async fn run(core: &Core, frozen: FrozenCall, cancel: &CancellationToken) -> CallAnswer {
+async fn run(core: &Core, frozen: FrozenCall, notices: &Notices, cancel: &CancellationToken) -> CallAnswer {
     crash_point!("intent_written");
     let (id, read_only) = (frozen.id(), frozen.read_only());
-    let attempts = Recorded { core, id };
+    let attempts = Recorded { core, id, notices };
     let permit = Permit::mint(frozen);
     // A panic in the pool must not leave the call without an end: the tool may have run.
     let invoked = AssertUnwindSafe(core.invoke().invoke(permit, &attempts, cancel)).catch_unwind();
@@ -366,12 +277,17 @@ async fn run(core: &Core, frozen: FrozenCall, cancel: &CancellationToken) -> Cal
 struct Recorded<'a> {
     core: &'a Core,
     id: CallId,
+    notices: &'a Notices,
 }
 
 #[async_trait]
 impl Attempts for Recorded<'_> {
     async fn retrying(&self, why: &str) -> Result<(), StoreError> {
         self.core.store().retried(self.id, why).await
+    }
+
+    fn notices(&self) -> Notices {
+        self.notices.clone()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::catalogue::ToolCatalogue;
 use crate::gateway::Permit;
+use crate::notice::Notices;
 use crate::store::StoreError;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,8 @@ pub struct ToolOutput {
     pub is_error: bool,
 }
 
-/// Records a further attempt under the same permit. A failure to record means: do not try again.
+/// What a running call tells the gateway: a further attempt under the same permit, which is not made unless it was
+/// recorded, and what the tool says meanwhile.
 #[async_trait]
 pub trait Attempts: Send + Sync {
     /// Writes `execution_retried` with the reason.
@@ -25,6 +27,11 @@ pub trait Attempts: Send + Sync {
     /// # Errors
     /// The store's, when the attempt could not be recorded.
     async fn retrying(&self, why: &str) -> Result<(), StoreError>;
+
+    /// Where what the tool says while it runs goes.
+    fn notices(&self) -> Notices {
+        Notices::default()
+    }
 }
 
 /// Runs permitted calls and knows which tools there are.

@@ -25,10 +25,12 @@ mod core;
 mod facts;
 mod gateway;
 mod invoke;
+mod notice;
 mod outcome;
 mod rule_book;
 mod scan;
 mod schema;
+mod scope;
 mod state;
 mod store;
 mod times;
@@ -47,14 +49,18 @@ pub use catalogue::{
 };
 pub use clock::{Clock, Clocks, ManualClock, Stamp, SystemClock};
 pub use facts::local_times;
-pub use gateway::{CallHandle, GatewaySettings, Permit, Running, ToolExecutionGateway};
+pub use gateway::{
+    CallHandle, Detached, GatewaySettings, HeldCall, Kept, Permit, Running, Stage, ToolExecutionGateway,
+};
 pub use invoke::{Attempts, Invoke, InvokeError, ToolOutput};
+pub use notice::{Notice, Notices};
 pub use outcome::{CallAnswer, ReasonCode, Refusal};
 pub use scan::injection_phrases;
+pub use scope::Scope;
 pub use state::{ApprovalStatus, CallState};
 pub use store::{
-    Begun, CallOutcome, CallStore, Closed, Closing, Expect, FactQuery, Held, NewApproval, NewCall,
-    PolicyRevision, Reconciled, RevisionId, Ruling, StoreError, StoredApproval, StoredFacts, VoteCast,
-    VoteOutcome,
+    Begun, CallOutcome, CallStore, Closed, Closing, DetachedCall, DetachedCalls, Expect, FactQuery, Held,
+    KeptAnswer, NewApproval, NewCall, PolicyRevision, Reconciled, RevisionId, Ruling, StoreError,
+    StoredApproval, StoredFacts, VoteCast, VoteOutcome,
 };
 pub use times::{GateTime, GateTimes};

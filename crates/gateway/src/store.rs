@@ -4,17 +4,18 @@
 //! the change and its audit rows are on disk; when it returns `Err`, neither is there. Moves between states are
 //! conditional updates, so that of two who race exactly one wins.
 
-use crate::action::ActionDigest;
+use crate::action::{ActionDigest, Digest};
 use crate::approvals::{ApprovalId, ApprovalTerms, PersonId, Vote};
 use crate::call::{CallId, Caller, FrozenCall};
 use crate::clock::Stamp;
 use crate::invoke::ToolOutput;
-use crate::outcome::{ReasonCode, Refusal};
+use crate::outcome::{CallAnswer, ReasonCode, Refusal};
 use crate::state::{ApprovalStatus, CallState};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use sluicegate_policy::{
-    ConversationId, Counters, Decision, Origin, PolicyContext, PolicyDocument, RateQuery, TokenUsage,
+    Arguments, CallerId, ConversationId, Counters, Decision, Origin, PolicyContext, PolicyDocument,
+    RateQuery, Tier, TokenUsage, ToolRef,
 };
 
 /// Number of a policy revision, counting from 1.
@@ -55,6 +56,8 @@ pub struct StoredFacts {
     pub counters: Counters,
     /// Whether a person refused the same action in the same conversation before.
     pub refused_before: bool,
+    /// Whether the caller is a key that has been revoked: nothing of it runs any more.
+    pub caller_gone: bool,
 }
 
 /// A call as it is first written.
@@ -162,6 +165,8 @@ pub struct StoredApproval {
     pub decided_by: Option<String>,
     /// The reason given with a denial.
     pub note: Option<String>,
+    /// Whether its caller is not waiting: it was told to come back for the result.
+    pub detached: bool,
 }
 
 /// A vote on its way in.
@@ -244,6 +249,57 @@ pub enum CallOutcome {
         /// One sentence.
         sentence: String,
     },
+}
+
+/// A detached call that can still be decided, or was and has not begun.
+#[derive(Clone, Debug)]
+pub struct DetachedCall {
+    /// The call.
+    pub call: CallId,
+    /// Its approval.
+    pub approval: StoredApproval,
+    /// Server and tool.
+    pub tool: ToolRef,
+    /// The tier it was judged with.
+    pub tier: Tier,
+    /// Identity of the server entry.
+    pub server: Digest,
+    /// Digest of the tool definition.
+    pub definition: Digest,
+    /// Who asked.
+    pub caller: Caller,
+    /// By which surface.
+    pub origin: Origin,
+    /// In which conversation.
+    pub conversation: Option<ConversationId>,
+    /// The canonical arguments.
+    pub arguments: Arguments,
+}
+
+/// The end of a detached call that nobody has collected.
+#[derive(Clone, Debug)]
+pub struct KeptAnswer {
+    /// What it did.
+    pub action: ActionDigest,
+    /// Who asked.
+    pub caller: CallerId,
+    /// What its caller is to be told.
+    pub answer: CallAnswer,
+    /// When it was asked for, by the wall clock.
+    pub asked_ms: i64,
+    /// When it ended, by the wall clock.
+    pub ended_ms: i64,
+    /// Whether the result is stored whole.
+    pub whole: bool,
+}
+
+/// What an earlier process left to be taken up.
+#[derive(Clone, Debug, Default)]
+pub struct DetachedCalls {
+    /// Those that can still be decided.
+    pub open: Vec<DetachedCall>,
+    /// Those that can still be collected.
+    pub kept: Vec<KeptAnswer>,
 }
 
 /// What start-up found and settled.
@@ -368,8 +424,27 @@ pub trait CallStore: Send + Sync + 'static {
     /// When it could not be recorded; the call stays `executing` and becomes `unknown` at the next start.
     async fn finish(&self, call: CallId, outcome: CallOutcome) -> Result<(), StoreError>;
 
+    /// Lets an open approval outlive its caller. `false` if it is not open any more.
+    ///
+    /// # Errors
+    /// When it could not be recorded.
+    async fn detach(&self, approval: ApprovalId) -> Result<bool, StoreError>;
+
+    /// The result of a detached call has been given to its caller. A call that is not detached is left alone.
+    ///
+    /// # Errors
+    /// When it could not be recorded.
+    async fn collected(&self, call: CallId) -> Result<(), StoreError>;
+
+    /// Detached calls that can still be decided, and those that ended within 10 minutes and were not collected.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    async fn detached(&self) -> Result<DetachedCalls, StoreError>;
+
     /// Settles what an earlier process left open, before any traffic: `executing` becomes `unknown`; `pending`,
-    /// and `approved` but not begun, become `denied` with `orphaned` (whoever asked is gone).
+    /// and `approved` but not begun, become `denied` with `orphaned` (whoever asked is gone). Detached ones stay as they
+    /// are while their time is not over, and become `expired` if it is.
     ///
     /// # Errors
     /// When it could not be done; the product then does not start.

@@ -16,8 +16,8 @@ use rmcp::service::{RoleClient, RunningService, ServiceExt as _};
 use rmcp::transport::TokioChildProcess;
 use serde_json::json;
 use sluicegate_gateway::{
-    Caller, GatewaySettings, PersonId, ProposedArguments, ProposedCall, ProposedTool, SystemClock,
-    ToolExecutionGateway,
+    Caller, GatewaySettings, Notices, PersonId, ProposedArguments, ProposedCall, ProposedTool, Scope,
+    SystemClock, ToolExecutionGateway,
 };
 use sluicegate_mcp::{PoolOptions, ServerEntry, UpstreamControl, connect, serve_files};
 use sluicegate_policy::{
@@ -103,6 +103,8 @@ impl Way {
                     },
                     origin: Origin::Chat,
                     conversation: Some(ConversationId::new("c-1").expect("a name")),
+                    scope: Scope::default(),
+                    notices: Notices::default(),
                 });
                 let answer = answer.outcome().await;
                 assert!(answer.output.is_some(), "{answer:?}");

@@ -19,6 +19,8 @@ mod wire;
 use crate::servers::{Reach, ServerEntry, ServersError};
 use async_trait::async_trait;
 use board::{Board, View};
+pub(crate) use http::client as http_client;
+pub(crate) use http::events::bounded as bounded_events;
 use masking::Masks;
 use noise::Noise;
 use server::{LinkState, Server};
@@ -38,6 +40,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
+pub(crate) use wire::MAX_MESSAGE;
 
 /// How long tasks that were cut have to let go of their processes.
 const AFTER_ABORT: Duration = Duration::from_secs(1);

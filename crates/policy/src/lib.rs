@@ -55,5 +55,5 @@ pub use findings::{Finding, FindingKind, Offered, findings};
 pub use names::{CallerId, ConversationId, IdError, RuleId, ServerName, ToolName, ToolRef, ZoneName};
 pub use probes::{MAX_PROBES, probes};
 pub use rule_test::{Given, Moment, RuleTest, TestFailure};
-pub use rules::{ApprovalDefaults, CompiledRule, Hints, RuleError, RuleSet, closest};
+pub use rules::{ApprovalDefaults, CompiledRule, Hints, RuleError, RuleSet, closest, name_fits};
 pub use text_free::TextFree;

@@ -23,6 +23,7 @@ pub(crate) use compiled::Limiter;
 pub use error::{RuleError, closest};
 use index::Index;
 pub(crate) use pattern::Names;
+pub use pattern::name_fits;
 
 /// Time limits for holds whose rule names none, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 
 mod approval;
 mod approved;
+mod detached;
 mod facts;
 mod outcome;
 mod reconcile;
@@ -14,8 +15,8 @@ use crate::writer::Writer;
 use async_trait::async_trait;
 use sluicegate_gateway::{
     ActionDigest, ApprovalId, ApprovalTerms, Begun, CallId, CallOutcome, CallStore, Clock, Closed, Closing,
-    Expect, FactQuery, Held, NewApproval, NewCall, PolicyRevision, Reconciled, RevisionId, Ruling,
-    StoreError, StoredApproval, StoredFacts, VoteCast, VoteOutcome,
+    DetachedCalls, Expect, FactQuery, Held, NewApproval, NewCall, PolicyRevision, Reconciled, RevisionId,
+    Ruling, StoreError, StoredApproval, StoredFacts, VoteCast, VoteOutcome,
 };
 use sqlx::sqlite::SqlitePool;
 use std::sync::Arc;
@@ -131,6 +132,22 @@ impl CallStore for Calls {
 
     async fn finish(&self, call: CallId, outcome: CallOutcome) -> Result<(), StoreError> {
         self.writer.run(move |tx| Box::pin(async move { outcome::finish(tx, call, &outcome).await })).await
+    }
+
+    async fn detach(&self, approval: ApprovalId) -> Result<bool, StoreError> {
+        self.writer.run(move |tx| Box::pin(async move { detached::detach(tx, approval).await })).await
+    }
+
+    async fn collected(&self, call: CallId) -> Result<(), StoreError> {
+        self.writer.run(move |tx| Box::pin(async move { detached::collected(tx, call).await })).await
+    }
+
+    async fn detached(&self) -> Result<DetachedCalls, StoreError> {
+        let now = self.clock.now();
+        let mut snapshot = self.reads.begin().await.map_err(failed)?;
+        let left = detached::left(&mut snapshot, now.wall_ms).await;
+        snapshot.commit().await.map_err(failed)?;
+        left
     }
 
     async fn reconcile(&self) -> Result<Reconciled, StoreError> {

@@ -4,6 +4,7 @@
 //! guessed after its payload was erased.
 
 use crate::codec;
+use crate::keys::{Key, KeyName};
 use crate::policies::PolicyRemarks;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -297,6 +298,21 @@ pub(crate) fn person_added(person: &PersonId, role: &str, by: &str) -> AuditEven
         .fact("person", person.as_str())
         .fact("role", role)
         .fact("added", true)
+}
+
+/// The scope is a fact: it says what the key can reach, and no secret.
+pub(crate) fn key_created(key: &Key, by: &str) -> AuditEvent {
+    AuditEvent::new(EventKind::KeyCreated, None, by)
+        .fact("key", key.name.as_str())
+        .fact("owner", key.owner.as_str())
+        .fact("servers", words(&key.scope.servers))
+        .fact("tools", words(&key.scope.tools))
+        .fact("tiers", words(&key.scope.tiers))
+        .fact("audit_read", key.audit_read)
+}
+
+pub(crate) fn key_revoked(name: &KeyName, by: &str) -> AuditEvent {
+    AuditEvent::new(EventKind::KeyRevoked, None, by).fact("key", name.as_str())
 }
 
 pub(crate) fn signed_in(person: &PersonId) -> AuditEvent {

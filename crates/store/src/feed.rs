@@ -36,6 +36,8 @@ pub enum Change {
     People,
     /// Anything: another process has written to the store.
     Elsewhere,
+    /// Keys of MCP clients.
+    Keys,
 }
 
 /// Tells what this process changed, and that another one changed something.

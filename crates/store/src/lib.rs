@@ -18,6 +18,7 @@ mod conversations;
 mod error;
 mod events;
 mod feed;
+mod keys;
 mod open;
 mod overview;
 mod page;
@@ -41,6 +42,7 @@ pub use conversations::{
 };
 pub use error::OpenError;
 pub use feed::{Change, Feed};
+pub use keys::{CreatedKey, Key, KeyName, KeyOutcome, Keys, NewKey};
 pub use open::{Store, StoreOptions, Synchronous};
 pub use overview::{DecisionTime, DeniedTool, FlaggedCall, Overview, RuleHits, SlotCount};
 pub use page::Page;

@@ -7,6 +7,7 @@ use crate::calls::Calls;
 use crate::conversations::Conversations;
 use crate::error::{OpenError, SQLITE_BUSY, sqlite_code};
 use crate::feed::Feed;
+use crate::keys::Keys;
 use crate::people::People;
 use crate::policies::Policies;
 use crate::resolutions::Resolutions;
@@ -214,6 +215,12 @@ impl Store {
     #[must_use]
     pub fn people(&self) -> People {
         People::new(self.writer.clone(), self.pages.clone(), self.clock.clone())
+    }
+
+    /// Keys of MCP clients.
+    #[must_use]
+    pub fn keys(&self) -> Keys {
+        Keys::new(self.writer.clone(), self.pages.clone(), self.clock.clone())
     }
 
     /// What changes, as it changes.

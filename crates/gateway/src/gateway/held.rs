@@ -1,5 +1,7 @@
 //! A held call: it waits for a person, the clock, or its caller's leaving, then faces the rules once more.
 
+use super::flight::{Flight, HeldCall};
+use super::flights::Led;
 use super::{crash_point, ended_elsewhere, moving, not_run, persist, run, withdrawn};
 use crate::approvals::{ApprovalId, ApprovalTerms, Quorum, quorum};
 use crate::call::CallId;
@@ -10,7 +12,7 @@ use crate::outcome::{CallAnswer, ReasonCode, Refusal};
 use crate::state::{ApprovalStatus, CallState};
 use crate::store::{Begun, Closed, Closing, Held, NewApproval, NewCall, Ruling, StoreError, StoredApproval};
 use crate::times::outside;
-use sluicegate_policy::Effect;
+use sluicegate_policy::{Effect, Origin, Tier};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -21,10 +23,37 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Holds a call and sees it to its end. `None` when the facts moved before the hold was written: judge again.
 pub(super) async fn hold(
     core: &Arc<Core>,
+    flight: &Arc<Flight>,
     subject: &Subject,
     call: NewCall,
     judged: Judged,
-    cancel: &CancellationToken,
+) -> Option<CallAnswer> {
+    let action = subject.frozen.action();
+    if subject.origin == Origin::Mcp {
+        match core.flights.lead(core, action, flight, &subject.caller.principal.caller) {
+            Led::Leads => {}
+            Led::Follows(leader) => return Some(outside(flight.follow(leader)).await),
+            Led::TooMany => {
+                let many = refusal(
+                    ReasonCode::OverRate,
+                    "too many calls of this caller wait for a person; try again when some are decided",
+                    true,
+                );
+                return Some(super::refuse(core, call, judged.ruling.refused_as(many)).await);
+            }
+        }
+    }
+    let answer = hold_leading(core, flight, subject, call, judged).await;
+    core.flights.land(action, flight, answer.as_ref(), &core.clock.now());
+    answer
+}
+
+async fn hold_leading(
+    core: &Arc<Core>,
+    flight: &Arc<Flight>,
+    subject: &Subject,
+    call: NewCall,
+    judged: Judged,
 ) -> Option<CallAnswer> {
     let id = call.id;
     let Some(terms) = judged.decision.hold.as_ref() else {
@@ -36,6 +65,15 @@ pub(super) async fn hold(
         stamp: Stamp { began: core.clock.now(), limit_ms: i64::from(terms.timeout_s).saturating_mul(1000) },
     };
     let (approval_id, stamp) = (approval.id, approval.stamp.clone());
+    let held = HeldCall {
+        call: id,
+        approval: approval_id,
+        tool: subject.frozen.tool().clone(),
+        tier: judged.ruling.context.as_ref().map_or(Tier::High, |context| context.tier),
+        asked_at: stamp.began_text(),
+        expires_at: stamp.deadline_text(),
+        limit_ms: stamp.limit_ms,
+    };
     // Before the approval can be seen, so that no answer can come too early to be heard.
     let waiting = core.wait_for(approval_id);
     match core.store().hold(call, judged.ruling, approval, judged.expect.revision).await {
@@ -44,29 +82,36 @@ pub(super) async fn hold(
         Err(error) => return Some(not_run(id, store_refusal(&error))),
     }
     crash_point!("hold_written");
-    let held = HeldCall { core, subject, id, approval: approval_id, stamp, waiting };
-    loop {
-        let record = match outside(held.decided(cancel)).await {
-            Ok(record) => record,
-            Err(answer) => return Some(answer),
-        };
-        crash_point!("approval_seen");
-        if let Some(answer) = held.approved(record, cancel).await {
-            return Some(answer);
+    flight.tell_held(held);
+    Some(Holding { core, subject, flight, id, approval: approval_id, stamp, waiting }.see_to_end().await)
+}
+
+pub(super) struct Holding<'a> {
+    pub(super) core: &'a Arc<Core>,
+    pub(super) subject: &'a Subject,
+    pub(super) flight: &'a Arc<Flight>,
+    pub(super) id: CallId,
+    pub(super) approval: ApprovalId,
+    pub(super) stamp: Stamp,
+    pub(super) waiting: Waiting,
+}
+
+impl Holding<'_> {
+    /// Waits, faces the rules once more, and runs or not.
+    pub(super) async fn see_to_end(&self) -> CallAnswer {
+        let cancel = &self.flight.cancel;
+        loop {
+            let record = match outside(self.decided(cancel)).await {
+                Ok(record) => record,
+                Err(answer) => return answer,
+            };
+            crash_point!("approval_seen");
+            if let Some(answer) = self.approved(record, cancel).await {
+                return answer;
+            }
         }
     }
-}
 
-struct HeldCall<'a> {
-    core: &'a Arc<Core>,
-    subject: &'a Subject,
-    id: CallId,
-    approval: ApprovalId,
-    stamp: Stamp,
-    waiting: Waiting,
-}
-
-impl HeldCall<'_> {
     /// Waits until the approval is approved; any other end is the answer.
     async fn decided(&self, cancel: &CancellationToken) -> Result<StoredApproval, CallAnswer> {
         loop {
@@ -151,7 +196,9 @@ impl HeldCall<'_> {
                 judged.expect,
             );
             match begun.await {
-                Ok(Begun::Started) => return Some(run(self.core, call, cancel).await),
+                Ok(Begun::Started) => {
+                    return Some(run(self.core, call, &self.subject.notices, cancel).await);
+                }
                 Ok(Begun::Moved) => {}
                 Ok(Begun::Lost(state)) => return Some(ended_elsewhere(self.id, state)),
                 Err(error) => return Some(self.refuse(Ruling::refused(store_refusal(&error))).await),
@@ -183,6 +230,10 @@ impl HeldCall<'_> {
 
     /// The caller is gone. Whatever the store can still write, the call is not run.
     async fn withdraw(&self) -> CallAnswer {
+        if self.flight.is_detached() && self.core.stopping.is_cancelled() {
+            // Its caller was told to come back: it outlives the process.
+            return not_run(self.id, withdrawn());
+        }
         let mut lost = None;
         for _ in 0..super::MAX_WRITES {
             match self.core.store().close(self.approval, Closing::Withdrawn).await {

@@ -238,5 +238,7 @@ pub(crate) fn proposed(tool: ProposedTool, arguments: ProposedArguments) -> Prop
         caller: caller(),
         origin: Origin::Chat,
         conversation: Some(ConversationId::new("c-1").unwrap()),
+        scope: sluicegate_gateway::Scope::default(),
+        notices: sluicegate_gateway::Notices::default(),
     }
 }

@@ -4,7 +4,7 @@
 //! not the library's so that results pass through as they were sent, so that every call is known to have left or
 //! not, and so that no address or header ends up in an error.
 
-mod events;
+pub(crate) mod events;
 
 use crate::upstream::connection::Signals;
 use crate::upstream::ledger::Ledger;

@@ -1,8 +1,10 @@
 //! Which requests of a connection have left this process. The difference between "not run" and "unknown" rests here.
 
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ProgressToken, RequestId};
+use serde_json::Value;
+use sluicegate_gateway::{Notice, Notices};
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 /// Requests whose results must stay as they were sent.
@@ -22,10 +24,19 @@ enum Entry {
     Withdrawn,
 }
 
+/// A call whose notices somebody wants.
+#[derive(Debug)]
+struct Heard {
+    id: RequestId,
+    token: Value,
+    notices: Notices,
+}
+
 /// The requests of one connection. Ids are the client's own running numbers, never a stranger's.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     entries: Mutex<HashMap<i64, Entry>>,
+    heard: Mutex<Vec<Heard>>,
     ended: Notify,
 }
 
@@ -74,6 +85,7 @@ impl Ledger {
 
     /// The request is over.
     pub(crate) fn end(&self, id: &RequestId) {
+        self.heard().retain(|call| call.id != *id);
         if let Some(id) = number(id) {
             self.with(|entries| {
                 if matches!(entries.get(&id), Some(Entry::Sent(_))) {
@@ -82,6 +94,50 @@ impl Ledger {
             });
             self.ended.notify_waiters();
         }
+    }
+
+    /// Passes on what the server says of this call, until it ends.
+    pub(crate) fn listen(&self, id: &RequestId, token: &ProgressToken, notices: Notices) {
+        if notices.are_heard()
+            && let Ok(token) = serde_json::to_value(token)
+        {
+            self.heard().push(Heard { id: id.clone(), token, notices });
+        }
+    }
+
+    /// Something that the server says unasked, in the order in which it says it.
+    pub(crate) fn said(&self, method: &str, params: Option<&Value>) {
+        let Some(Value::Object(params)) = params else { return };
+        let heard = self.heard();
+        match method {
+            "notifications/progress" => {
+                let Some(call) = heard.iter().find(|call| params.get("progressToken") == Some(&call.token))
+                else {
+                    return;
+                };
+                let mut progress = params.clone();
+                progress.remove("progressToken");
+                call.notices.say(Notice::Progress(Value::Object(progress)));
+            }
+            // A log line does not say which call it belongs to. With one call on its way it is that one's; with several
+            // it could be a stranger's, so nobody gets it.
+            "notifications/message" => {
+                if let [call] = heard.as_slice()
+                    && self.calls() == 1
+                {
+                    call.notices.say(Notice::Log(Value::Object(params.clone())));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Vec<Heard>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn calls(&self) -> usize {
+        self.with(|entries| entries.values().filter(|entry| **entry == Entry::Sent(Kind::Call)).count())
     }
 
     /// Whether a call is on its way.
@@ -116,6 +172,7 @@ fn number(id: &RequestId) -> Option<i64> {
 mod tests {
     use super::*;
     use rmcp::model::{CallToolRequest, CallToolRequestParams};
+    use serde_json::json;
 
     fn call(id: i64) -> ClientJsonRpcMessage {
         let request = CallToolRequest::new(CallToolRequestParams::new("t"));
@@ -142,6 +199,34 @@ mod tests {
             });
             assert_ne!(written, withdrawn);
         }
+    }
+
+    #[test]
+    fn notices_go_to_the_call_they_belong_to_and_a_doubtful_one_to_nobody() {
+        let ledger = Ledger::default();
+        let progress =
+            |token: i64| json!({ "progressToken": token, "progress": 1, "total": 2, "odd": [null] });
+        let mut heard = Vec::new();
+        for id in [1, 2] {
+            ledger.begin(&call(id));
+            let (notices, receiver) = Notices::listened(None);
+            ledger.listen(
+                &RequestId::Number(id),
+                &ProgressToken(rmcp::model::NumberOrString::Number(id + 10)),
+                notices,
+            );
+            heard.push(receiver);
+        }
+        ledger.said("notifications/progress", Some(&progress(12)));
+        ledger.said("notifications/progress", Some(&progress(99)));
+        ledger.said("notifications/message", Some(&json!({ "level": "info", "data": "whose?" })));
+        assert!(heard[0].try_recv().is_err());
+        let expected = Notice::Progress(json!({ "progress": 1, "total": 2, "odd": [null] }));
+        assert_eq!(heard[1].try_recv().unwrap(), expected);
+        assert!(heard[1].try_recv().is_err());
+        ledger.end(&RequestId::Number(2));
+        ledger.said("notifications/message", Some(&json!({ "level": "info", "data": "mine" })));
+        assert!(matches!(heard[0].try_recv(), Ok(Notice::Log(_))));
     }
 
     #[tokio::test]

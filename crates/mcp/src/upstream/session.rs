@@ -8,11 +8,13 @@ use crate::upstream::ledger::Ledger;
 use crate::upstream::server::{Link, Server};
 use crate::upstream::stdio::StdioFault;
 use crate::upstream::wire;
-use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, RequestId, ServerResult};
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, RequestId, RequestMetaObject, ServerResult,
+};
 use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::Value;
-use sluicegate_gateway::{Attempts, InvokeError, Permit, ToolOutput};
+use sluicegate_gateway::{Attempts, InvokeError, Notices, Permit, ToolOutput};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -53,7 +55,8 @@ pub(crate) async fn call(
         Some(link) => link.map_err(not_sent)?,
         None => return Err(InvokeError::Withdrawn { server: name }),
     };
-    let first = attempt(server, &link, &permit, cancel).await;
+    let notices = attempts.notices();
+    let first = attempt(server, &link, &permit, &notices, cancel).await;
     let again = match &first {
         Attempt::SessionUnknown => {
             server.renew(link.generation);
@@ -106,7 +109,7 @@ async fn second(
         tracing::warn!(server = %server.entry.name(), %error, "a second attempt could not be recorded; it is not made");
         return None;
     }
-    match attempt(server, &link, permit, cancel).await {
+    match attempt(server, &link, permit, &attempts.notices(), cancel).await {
         // What is known of the first sending is not undone by the second not leaving.
         Attempt::NotSent(_) | Attempt::Withdrawn => None,
         second => Some(second),
@@ -115,7 +118,13 @@ async fn second(
 
 /// Sends the call once.
 #[expect(clippy::disallowed_methods, reason = "the one place that sends a tool call, with a permit for it")]
-async fn attempt(server: &Server, link: &Link, permit: &Permit, cancel: &CancellationToken) -> Attempt {
+async fn attempt(
+    server: &Server,
+    link: &Link,
+    permit: &Permit,
+    notices: &Notices,
+    cancel: &CancellationToken,
+) -> Attempt {
     let call = permit.call();
     let tool = call.tool().tool();
     if call.server() != server.identity || link.tools.get(tool) != Some(&call.definition()) {
@@ -130,7 +139,7 @@ async fn attempt(server: &Server, link: &Link, permit: &Permit, cancel: &Cancell
     let deadline = Instant::now() + limit;
     let params = CallToolRequestParams::new(tool.as_str().to_owned()).with_arguments(arguments);
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-    let sending = link.peer.send_cancellable_request(request, PeerRequestOptions::no_options());
+    let sending = link.peer.send_cancellable_request(request, options(notices));
     let mut handle = tokio::select! {
         biased;
         () = cancel.cancelled() => return Attempt::Withdrawn,
@@ -140,6 +149,7 @@ async fn attempt(server: &Server, link: &Link, permit: &Permit, cancel: &Cancell
         },
         () = sleep_until(deadline) => return Attempt::NotSent("too many calls are waiting for it".to_owned()),
     };
+    link.ledger.listen(&handle.id, &handle.progress_token, notices.clone());
     let open = OpenCall { ledger: &link.ledger, id: handle.id.clone() };
     tokio::select! {
         biased;
@@ -163,6 +173,15 @@ async fn attempt(server: &Server, link: &Link, permit: &Permit, cancel: &Cancell
             Attempt::TimedOut(limit)
         }
     }
+}
+
+/// In the newer era a server logs only for those who ask for it, call by call.
+fn options(notices: &Notices) -> PeerRequestOptions {
+    let options = PeerRequestOptions::no_options();
+    let Some(level) = notices.log_level() else { return options };
+    let mut meta = RequestMetaObject::default();
+    meta.0.0.insert("io.modelcontextprotocol/logLevel".to_owned(), level.into());
+    options.with_meta(meta)
 }
 
 /// A call that has been handed to the transport; its entry in the ledger goes with it.

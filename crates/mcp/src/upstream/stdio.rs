@@ -7,12 +7,11 @@
 pub(crate) mod child;
 pub(crate) mod environment;
 pub(crate) mod leftovers;
-mod lines;
 
+use crate::lines::Lines;
 use crate::upstream::ledger::Ledger;
 use crate::upstream::noise::Noise;
 use crate::upstream::wire;
-use lines::Lines;
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;

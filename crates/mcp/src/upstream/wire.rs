@@ -64,6 +64,9 @@ fn enveloped(bytes: &[u8], ledger: &Ledger) -> Option<Value> {
     if !is_answer && !message.get("method").is_some_and(Value::is_string) {
         return None;
     }
+    if let (false, Some(method)) = (is_answer, message.get("method").and_then(Value::as_str)) {
+        ledger.said(method, message.get("params"));
+    }
     if let Some(error) = message.get_mut("error") {
         *error = plain_error(error.take());
     }

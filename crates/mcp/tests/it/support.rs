@@ -101,6 +101,8 @@ impl House {
             },
             origin: Origin::Chat,
             conversation: Some(ConversationId::new("c-1").unwrap()),
+            scope: sluicegate_gateway::Scope::default(),
+            notices: sluicegate_gateway::Notices::default(),
         })
     }
 

@@ -79,6 +79,12 @@ pub(super) fn covers_all(patterns: Option<&[Pattern]>, others: Option<&[Pattern]
     patterns.is_none_or(|patterns| others.iter().all(|other| patterns.iter().any(|own| own.covers(other))))
 }
 
+/// Whether a name fits a pattern: `*` for any run of characters, everything else itself, the whole name, case-sensitive.
+#[must_use]
+pub fn name_fits(pattern: &str, name: &str) -> bool {
+    Pattern::new(pattern).fits(name)
+}
+
 /// Whether one of the patterns fits; no list means all names.
 pub(super) fn any_fits(patterns: Option<&[Pattern]>, name: &str) -> bool {
     patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.fits(name)))

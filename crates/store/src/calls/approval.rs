@@ -44,6 +44,7 @@ struct RawApproval {
     decided_ms: Option<i64>,
     decided_by: Option<String>,
     note: Option<String>,
+    detached_ms: Option<i64>,
     state: String,
     conversation: Option<String>,
 }
@@ -55,7 +56,7 @@ pub(crate) async fn load_if_any(
 ) -> Result<Option<HeldCall>, StoreError> {
     let raw: Option<RawApproval> = sqlx::query_as(
         "SELECT p.call, p.status, p.version, p.action, p.roles, p.approvers, p.began_wall_ms, p.began_boot_ms, p.boot, \
-         p.limit_ms, p.asked_by, p.decided_ms, p.decided_by, p.note, c.state, c.conversation \
+         p.limit_ms, p.asked_by, p.decided_ms, p.decided_by, p.note, p.detached_ms, c.state, c.conversation \
          FROM approvals p JOIN calls c ON c.id = p.call WHERE p.id = $1",
     )
     .bind(id.to_string())
@@ -98,6 +99,7 @@ pub(crate) async fn load_if_any(
             decided_at_ms: raw.decided_ms,
             decided_by: raw.decided_by,
             note: raw.note,
+            detached: raw.detached_ms.is_some(),
         },
         state: codec::call_state(&raw.state)?,
         conversation: codec::maybe(raw.conversation.as_deref(), codec::conversation)?,
@@ -232,7 +234,7 @@ pub(super) async fn close(tx: &mut Tx, id: ApprovalId, closing: Closing) -> Resu
     Ok(Closed::Won)
 }
 
-async fn expire(tx: &mut Tx, held: &HeldCall) -> Result<(), StoreError> {
+pub(super) async fn expire(tx: &mut Tx, held: &HeldCall) -> Result<(), StoreError> {
     let approval = &held.approval;
     let status = ApprovalStatus::Expired;
     let event = events::approval_decided(approval.call, approval.id, approval.version, status, actor::TIMER);

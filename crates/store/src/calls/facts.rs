@@ -4,7 +4,7 @@ use crate::codec;
 use crate::error::failed;
 use crate::writer::Tx;
 use sluicegate_gateway::{Caller, Expect, FactQuery, ReasonCode, RevisionId, StoreError, StoredFacts};
-use sluicegate_policy::{CallerId, ConversationId, Counters, Mode, RateQuery, TokenUsage};
+use sluicegate_policy::{CallerId, ConversationId, Counters, Mode, RateQuery, Role, TokenUsage};
 use sqlx::sqlite::SqliteConnection;
 
 /// Counted starts are kept at least this long, so that a longer window finds what a shorter one left.
@@ -35,7 +35,8 @@ pub(super) async fn read(
         .await
         .map_err(failed)?,
     };
-    Ok(StoredFacts { revision, usage, counters, refused_before })
+    let caller_gone = revoked(conn, &query.caller).await?;
+    Ok(StoredFacts { revision, usage, counters, refused_before, caller_gone })
 }
 
 /// The current revision, and the usage of a conversation and of a caller's present UTC day.
@@ -81,6 +82,18 @@ pub(super) async fn is_current(tx: &mut Tx, revision: RevisionId) -> Result<bool
     Ok(current == Some(revision.0))
 }
 
+/// Whether the caller is a key that has been revoked.
+async fn revoked(conn: &mut SqliteConnection, caller: &Caller) -> Result<bool, StoreError> {
+    if caller.principal.role != Role::Client {
+        return Ok(false);
+    }
+    sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM keys WHERE caller = $1 AND revoked_ms IS NOT NULL)")
+        .bind(caller.principal.caller.as_str())
+        .fetch_one(conn)
+        .await
+        .map_err(failed)
+}
+
 /// Whether what a ruling was made from still holds. If so, counts the start in each of its counters; if not, nothing
 /// is written.
 pub(super) async fn reserve(
@@ -94,6 +107,7 @@ pub(super) async fn reserve(
     if revision != Some(expect.revision)
         || usage.conversation > expect.usage.conversation
         || usage.caller_day > expect.usage.caller_day
+        || revoked(tx.conn(), caller).await?
     {
         return Ok(false);
     }

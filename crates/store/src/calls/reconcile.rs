@@ -1,6 +1,6 @@
 //! Start-up: settles what an earlier process left open.
 
-use super::approval::{Decided, leave, load};
+use super::approval::{Decided, expire, leave, load};
 use super::record::{Moved, end};
 use crate::codec;
 use crate::error::failed;
@@ -38,6 +38,13 @@ pub(super) async fn reconcile(tx: &mut Tx) -> Result<Reconciled, StoreError> {
     for id in held {
         let held = load(tx.conn(), codec::approval_id(&id)?).await?;
         let approval = &held.approval;
+        if approval.detached {
+            // Its caller was told to come back, and may.
+            if approval.status == ApprovalStatus::Pending && approval.stamp.passed(tx.now()) {
+                expire(tx, &held).await?;
+            }
+            continue;
+        }
         let status = match approval.status {
             ApprovalStatus::Pending => ApprovalStatus::Denied,
             _ => ApprovalStatus::Void,

@@ -13,6 +13,7 @@ mod audit;
 mod calls;
 mod chain;
 mod conversations;
+mod keys;
 mod opening;
 mod people;
 mod policies;

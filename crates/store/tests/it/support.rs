@@ -217,6 +217,8 @@ impl Gate {
             caller,
             origin: Origin::Chat,
             conversation,
+            scope: sluicegate_gateway::Scope::default(),
+            notices: sluicegate_gateway::Notices::default(),
         });
         let asked = handed.recv().await.unwrap();
         drop(handle);
@@ -270,7 +272,13 @@ impl CallStore for Port {
     async fn facts(&self, query: FactQuery) -> Result<StoredFacts, StoreError> {
         let counters: Counters = query.rates.iter().map(|rate| (rate.rule.clone(), 0)).collect();
         let usage = TokenUsage::default();
-        Ok(StoredFacts { revision: Some(RevisionId(1)), usage, counters, refused_before: false })
+        Ok(StoredFacts {
+            revision: Some(RevisionId(1)),
+            usage,
+            counters,
+            refused_before: false,
+            caller_gone: false,
+        })
     }
 
     async fn policy(&self, id: RevisionId) -> Result<PolicyRevision, StoreError> {
@@ -330,6 +338,18 @@ impl CallStore for Port {
     }
 
     async fn finish(&self, _: CallId, _: CallOutcome) -> Result<(), StoreError> {
+        unreachable!()
+    }
+
+    async fn detach(&self, _: ApprovalId) -> Result<bool, StoreError> {
+        unreachable!()
+    }
+
+    async fn collected(&self, _: CallId) -> Result<(), StoreError> {
+        unreachable!()
+    }
+
+    async fn detached(&self) -> Result<sluicegate_gateway::DetachedCalls, StoreError> {
         unreachable!()
     }
 

@@ -15,7 +15,7 @@ enum Fault {
 }
 
 /// Reads events from bytes; ends with an error at one larger than `limit`, before it is kept whole.
-pub(super) fn bounded<E: Error + Send + 'static>(
+pub(crate) fn bounded<E: Error + Send + 'static>(
     bytes: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
     limit: usize,
 ) -> BoxStream<'static, Result<Sse, SseError>> {
