@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use axum::serve::ListenerExt as _;
 use sluicegate_gateway::{Clock, GatewaySettings, Running, SystemClock, ToolExecutionGateway};
-use sluicegate_mcp::UpstreamControl;
+use sluicegate_mcp::{Front, FrontParts, UpstreamControl};
 use sluicegate_store::{Store, StoreOptions};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +25,7 @@ use tracing::{error, info, warn};
 use crate::agent::log::StoreLog;
 use crate::agent::{AgentHandle, AgentParts, AgentSettings};
 use crate::config::{Config, Surroundings};
+use crate::mcp::{self, McpState, StoredTrail};
 use crate::rules::{Rules, Seeded};
 use crate::web::{self, Hosts, WebParts, WebState};
 
@@ -90,6 +91,15 @@ async fn run(
         );
     }
     let (catalogue, times) = (gateway.catalogue(), gateway.times());
+    let shutdown = CancellationToken::new();
+    let (trail, growing) = StoredTrail::new(store.audit(), &store.feed(), shutdown.clone());
+    let growing = tokio::spawn(growing);
+    let front = Front::new(FrontParts {
+        gateway: gateway.clone(),
+        trail: Arc::new(trail),
+        public: origin.clone(),
+        shutdown: shutdown.clone(),
+    });
     let agent = AgentHandle::new(AgentParts {
         gateway,
         log: Arc::new(StoreLog::new(
@@ -103,7 +113,7 @@ async fn run(
     });
     agent.recover().await?;
 
-    let shutdown = CancellationToken::new();
+    let hosts = Hosts::new(&origin, listening)?;
     let pages = web::router(WebState::new(WebParts {
         agent: agent.clone(),
         approvals,
@@ -111,6 +121,7 @@ async fn run(
         conversations: store.conversations(),
         audit: store.audit(),
         people: store.people(),
+        keys: store.keys(),
         rules: rules.knowing(catalogue.clone()),
         settings: config.settings.clone(),
         resolutions: store.resolutions(),
@@ -119,9 +130,11 @@ async fn run(
         feed: store.feed(),
         times,
         clock,
-        hosts: Hosts::new(&origin, listening)?,
+        hosts: hosts.clone(),
         shutdown: shutdown.clone(),
     }))?;
+    let pages = pages.merge(mcp::router(McpState { front: front.clone(), keys: store.keys(), hosts }));
+    let watching = tokio::spawn(mcp::watch_keys(front, store.keys(), store.feed(), shutdown.clone()));
     // Without it an answer in two pieces waits for the client's delayed acknowledgement: 40 ms on loopback.
     let listener = listener.tap_io(|connection| {
         if let Err(error) = connection.set_nodelay(true) {
@@ -150,6 +163,8 @@ async fn run(
     if !serving.is_finished() && tokio::time::timeout(PAGES_END, &mut serving).await.is_err() {
         serving.abort();
     }
+    watching.abort();
+    growing.abort();
     ended
 }
 

@@ -5,10 +5,12 @@
 mod audit;
 mod explain;
 mod home;
+mod key;
 mod policy;
 mod sandbox_files;
 mod serve;
 mod sign_in_link;
+mod stdio;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -55,6 +57,18 @@ enum Command {
     /// Verify the audit trail
     #[command(subcommand)]
     Audit(Audit),
+    /// Carry the lines of an MCP client that speaks only stdio to a running product
+    Stdio {
+        /// The product's MCP address, such as http://127.0.0.1:8080/mcp
+        #[arg(long, value_name = "URL")]
+        url: String,
+        /// File that holds the key; without it the key is taken from SLUICEGATE_KEY
+        #[arg(long, value_name = "FILE")]
+        key_file: Option<PathBuf>,
+    },
+    /// Make, list and revoke the keys of MCP clients, beside a running server too
+    #[command(subcommand)]
+    Key(Key),
     /// Print a new one-time link that signs in the first person, good for 10 minutes
     SignInLink {
         #[command(flatten)]
@@ -136,6 +150,29 @@ enum Audit {
     },
 }
 
+#[derive(Debug, Subcommand)]
+enum Key {
+    /// Make a key. It is printed once, alone on the last line
+    Create {
+        #[command(flatten)]
+        new: key::New,
+        #[command(flatten)]
+        store: AtStore,
+    },
+    /// List all keys with what they reach, revoked ones too
+    List {
+        #[command(flatten)]
+        store: AtStore,
+    },
+    /// Revoke a key: no call of it begins any more
+    Revoke {
+        /// The key's name
+        name: String,
+        #[command(flatten)]
+        store: AtStore,
+    },
+}
+
 /// Which store a command works on.
 #[derive(Debug, Args)]
 struct AtStore {
@@ -171,6 +208,7 @@ fn run(line: CommandLine) -> anyhow::Result<Answer> {
         Some(Command::Serve(flags)) => serve::run(&flags),
         Some(Command::SandboxFiles { root }) => sandbox_files::run(&root),
         Some(Command::Home { state }) => home::run(&state),
+        Some(Command::Stdio { url, key_file }) => stdio::run(&url, key_file.as_deref()),
         Some(Command::Policy(Policy::Check { file })) => policy::check(&file),
         Some(Command::Policy(Policy::Test { file })) => policy::test(&file),
         Some(Command::Policy(Policy::Explain(asked))) => explain::run(&asked),
@@ -179,6 +217,9 @@ fn run(line: CommandLine) -> anyhow::Result<Answer> {
             policy::import(&file, &reason, despite_failing_tests, &store.config()?)
         }
         Some(Command::Audit(Audit::Verify { store })) => audit::verify(&store.config()?),
+        Some(Command::Key(Key::Create { new, store })) => key::create(&new, &store.config()?),
+        Some(Command::Key(Key::List { store })) => key::list(&store.config()?),
+        Some(Command::Key(Key::Revoke { name, store })) => key::revoke(&name, &store.config()?),
         Some(Command::SignInLink { store, public_url }) => {
             let flags = Flags { public_url, ..store.flags() };
             sign_in_link::run(&settings(&flags)?.0)

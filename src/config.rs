@@ -13,7 +13,7 @@ use reqwest::Url;
 use secrecy::SecretString;
 use sluicegate_policy::ApprovalDefaults;
 
-pub use surroundings::{DotEnvError, Surroundings};
+pub use surroundings::{DotEnvError, Surroundings, bridge_key};
 
 /// Settings that can be given as flags. Every flag has an environment variable of the same meaning.
 #[derive(Debug, Clone, Default, clap::Args)]

@@ -6,5 +6,6 @@ pub mod commands;
 pub mod config;
 pub mod conversation;
 pub mod llm;
+mod mcp;
 pub mod rules;
 pub mod web;

@@ -44,7 +44,7 @@ use tower_http::compression::CompressionLayer;
 use tower_http::csrf::{ConfigError, CsrfLayer, ProtectionError};
 use tower_http::timeout::TimeoutLayer;
 
-/// All pages. `/mcp` and `/metrics` are other people's: they are mounted beside it, not below it.
+/// All pages. `/mcp` and `/metrics` are no pages: they are mounted beside them, not below them.
 ///
 /// # Errors
 /// When one of our own origins cannot be trusted, because it is no origin.

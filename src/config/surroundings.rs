@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use secrecy::SecretString;
+
 /// Every variable that the product itself reads. Others are there for entries of the server list that name them, and for
 /// the few that every child process needs.
 const VARIABLES: &[&str] = &[
@@ -25,6 +27,9 @@ const VARIABLES: &[&str] = &[
     "PUBLIC_URL",
     "SANDBOX_ROOT",
 ];
+
+/// The one variable of the bridge for stdio clients.
+const BRIDGE_KEY: &str = "SLUICEGATE_KEY";
 
 /// Variables that were given, by name.
 #[derive(Clone, Default)]
@@ -72,9 +77,8 @@ impl Surroundings {
     ///
     /// # Errors
     /// [`DotEnvError`] when either holds what cannot be read.
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     pub fn read() -> Result<Self, DotEnvError> {
-        let process: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+        let process = process();
         let mut environment = BTreeMap::new();
         for (name, value) in &process {
             let Some(name) = name.to_str() else { continue };
@@ -101,6 +105,23 @@ impl Surroundings {
         all.extend(self.environment.clone());
         all
     }
+}
+
+/// The key that the bridge for stdio clients sends. Read from the environment alone: the bridge runs in whatever folder
+/// its client runs in, and a `.env` there is not the product's.
+///
+/// # Errors
+/// When it is not text.
+pub fn bridge_key() -> Result<Option<SecretString>, DotEnvError> {
+    let found = process().into_iter().find(|(name, _)| name == BRIDGE_KEY);
+    let Some((_, key)) = found else { return Ok(None) };
+    let key = key.into_string().map_err(|_| DotEnvError::NotText(BRIDGE_KEY))?;
+    Ok((!key.is_empty()).then(|| key.into()))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+fn process() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().collect()
 }
 
 /// The variables of a `.env` file; the first line of a name counts.

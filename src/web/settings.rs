@@ -1,5 +1,6 @@
 //! How the product is set up, and how it does.
 
+mod keys;
 mod links;
 
 use super::error::WebError;
@@ -16,6 +17,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
+use keys::{ClientSetup, KeyLine};
 use serde::Deserialize;
 use sluicegate_gateway::audit::EventKind;
 use sluicegate_gateway::{Leftovers, ServerState};
@@ -27,6 +29,7 @@ pub(super) fn router() -> Router<WebState> {
     Router::new()
         .route("/settings", get(show))
         .route("/settings/sign-out-everywhere", post(sign_out_everywhere))
+        .merge(keys::router())
         .merge(links::router())
 }
 
@@ -36,6 +39,8 @@ struct SettingsPage {
     frame: Frame,
     admin: bool,
     settings: Vec<(&'static str, Marked, String)>,
+    keys: Vec<KeyLine>,
+    setups: Vec<ClientSetup>,
     health: Vec<Health>,
 }
 
@@ -70,7 +75,11 @@ async fn show(State(state): State<WebState>, user: CurrentUser) -> Result<Respon
         })
         .collect();
     let health = checks(&state).await?;
-    Ok(render(&SettingsPage { frame, admin: user.role == Role::Admin, settings, health }))
+    let now = state.now_ms();
+    let keys = state.keys.list().await?.iter().map(|key| KeyLine::of(key, now)).collect();
+    let setups = keys::setups(&state, None);
+    let admin = user.role == Role::Admin;
+    Ok(render(&SettingsPage { frame, admin, settings, keys, setups, health }))
 }
 
 async fn checks(state: &WebState) -> Result<Vec<Health>, WebError> {

@@ -9,7 +9,9 @@ use crate::config::Setting;
 use crate::rules::Rules;
 use sluicegate_gateway::{Approvals, Clock, GateTimes, Leftovers, StoreError, ToolCatalogue};
 use sluicegate_policy::{Mode, Per, PolicyDocument, RuleKind};
-use sluicegate_store::{AuditReader, CallReader, Conversations, Feed, People, PolicyEntry, Resolutions};
+use sluicegate_store::{
+    AuditReader, CallReader, Conversations, Feed, Keys, People, PolicyEntry, Resolutions,
+};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
@@ -29,6 +31,8 @@ pub struct WebParts {
     pub audit: AuditReader,
     /// People and their sessions.
     pub people: People,
+    /// Keys of MCP clients.
+    pub keys: Keys,
     /// The rules: edited, imported, explained.
     pub rules: Rules,
     /// The settings in force, for the page that shows them.

@@ -77,6 +77,8 @@ const TABLE: &[(&str, &str, For)] = &[
     ("GET", "/settings", For::People),
     ("POST", "/settings/sign-in-link", For::Admins),
     ("POST", "/settings/sign-out-everywhere", For::Admins),
+    ("POST", "/settings/keys", For::Admins),
+    ("POST", "/settings/keys/{name}/revoke", For::Admins),
 ];
 
 /// An address with something in its variable parts.
@@ -122,12 +124,17 @@ fn every_route_is_in_the_table() {
 async fn nobody_gets_in_without_a_session_and_a_key_is_none() {
     let server = Server::start().await;
     let browser = Browser::new(&server);
+    // What an agent has: a key, good and of the widest reach, and the power to send any header.
+    let key = crate::harness::mcp::key(&server, "agent", &["--audit-read"]).await;
     let callers = [
         browser.with_header("accept", "application/json"),
-        // What an agent has: a key, and the power to send any header.
         browser
             .with_header("accept", "application/json")
-            .with_header("authorization", "Bearer sg_0123456789abcdef"),
+            .with_header("authorization", &format!("Bearer {key}")),
+        browser
+            .with_header("accept", "application/json")
+            .with_header("authorization", &format!("Bearer {key}"))
+            .with_header("cookie", &format!("sluicegate_8080={key}")),
         browser
             .with_header("accept", "application/json")
             .with_header("cookie", "sluicegate_8080=AAAAAAAAAAAAAAAAAAAAAA"),

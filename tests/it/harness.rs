@@ -2,6 +2,8 @@
 
 pub(crate) mod faults;
 #[cfg(test)]
+pub(crate) mod mcp;
+#[cfg(test)]
 pub(crate) mod model;
 pub(crate) mod page;
 pub(crate) mod server;

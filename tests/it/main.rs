@@ -9,6 +9,8 @@ mod architecture;
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod bridge;
+#[cfg(test)]
 mod cards;
 #[cfg(test)]
 mod chat;
@@ -18,6 +20,14 @@ mod commands;
 mod counting;
 #[cfg(test)]
 mod decisions;
+#[cfg(test)]
+mod detached;
+#[cfg(test)]
+mod forms;
+#[cfg(test)]
+mod front;
+#[cfg(test)]
+mod front_trail;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]

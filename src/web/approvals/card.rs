@@ -130,6 +130,10 @@ impl Card {
                     Origin::Chat => {
                         "Runs once, with exactly these arguments; the turn goes on with the result."
                     }
+                    Origin::Mcp if approval.detached => {
+                        "The client is not waiting: this runs once, at your click, with exactly these arguments, and the \
+                         client can collect the result for 10 minutes."
+                    }
                     Origin::Mcp => "Runs once, with exactly these arguments; the client gets the result.",
                 },
             },

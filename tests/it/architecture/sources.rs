@@ -25,6 +25,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "agent",
             "config",
             "llm",
+            "mcp",
             "rules",
             "web",
             "sluicegate_gateway",
@@ -45,6 +46,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "sluicegate_store",
         ],
     ),
+    ("mcp", &["web", "sluicegate_gateway", "sluicegate_mcp", "sluicegate_policy", "sluicegate_store"]),
     ("agent", &["conversation", "llm", "sluicegate_gateway", "sluicegate_policy"]),
     // The one file that lays the agent's port over the store.
     (
