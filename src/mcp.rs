@@ -84,7 +84,7 @@ async fn serve(State(state): State<McpState>, path: RawPathParams, request: Requ
 async fn admitted(keys: &Keys, headers: &HeaderMap) -> Result<Holder, Response> {
     let Some(token) = bearer(headers) else { return Err(unauthorized()) };
     match keys.authenticate(token).await {
-        Ok(Some(key)) => holder(&key),
+        Ok(Some(key)) => holder(&key).map_err(|status| status.into_response()),
         Ok(None) => Err(unauthorized()),
         Err(error) => {
             tracing::error!(%error, "a key could not be checked; nobody is let in");
@@ -93,14 +93,14 @@ async fn admitted(keys: &Keys, headers: &HeaderMap) -> Result<Holder, Response> 
     }
 }
 
-fn holder(key: &Key) -> Result<Holder, Response> {
+fn holder(key: &Key) -> Result<Holder, StatusCode> {
     match (key.caller(), key.conversation()) {
         (Ok(caller), Ok(conversation)) => {
             Ok(Holder { caller, conversation, scope: key.scope.clone(), audit_read: key.audit_read })
         }
         (Err(error), _) | (_, Err(error)) => {
             tracing::error!(%error, key = %key.name, "a key cannot be used");
-            Err(StatusCode::INTERNAL_SERVER_ERROR.into_response())
+            Err(StatusCode::INTERNAL_SERVER_ERROR)
         }
     }
 }

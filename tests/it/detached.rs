@@ -98,6 +98,7 @@ async fn f27_what_a_client_waited_for_is_closed_at_the_next_start() {
 
 /// A confirmation whose time ran out while nobody was there is over at the next start.
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the deadline is one of the real clock")]
 async fn f27_a_confirmation_that_fell_due_meanwhile_is_closed() {
     let (house, client) = house(OVER_AT_ONCE).await;
     let asked = add(&client, "a", json!({})).await;

@@ -40,8 +40,11 @@ pub(super) async fn export(
         "json" => {
             let usage = state.conversations.usage_of(&conversation.id).await?;
             let mut value = as_json(&conversation, &entries, &calls);
-            value["usage"] =
-                json!({ "input": usage.input, "output": usage.output, "estimated": usage.estimated });
+            if let Some(fields) = value.as_object_mut() {
+                let usage =
+                    json!({ "input": usage.input, "output": usage.output, "estimated": usage.estimated });
+                fields.insert("usage".to_owned(), usage);
+            }
             (format!("{value:#}\n"), "application/json", "json")
         }
         _ => return Err(WebError::Invalid("A conversation can be taken as markdown or json".to_owned())),

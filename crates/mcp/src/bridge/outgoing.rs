@@ -101,11 +101,11 @@ fn put(headers: &mut HeaderMap, name: &str, value: &str) {
     }
 }
 
+/// A tool's name, and which of its arguments are repeated in which headers.
+type ToolHeaders = (String, Vec<(String, String)>);
+
 /// What a list of tools says about headers.
-pub(super) fn headers_of_tools(
-    outgoing: &Outgoing,
-    answer: &Value,
-) -> Option<Vec<(String, Vec<(String, String)>)>> {
+pub(super) fn headers_of_tools(outgoing: &Outgoing, answer: &Value) -> Option<Vec<ToolHeaders>> {
     if outgoing.message.get("method").and_then(Value::as_str) != Some("tools/list") {
         return None;
     }

@@ -133,7 +133,7 @@ impl RawCall {
 impl RawEnd {
     fn read(self) -> Result<KeptAnswer, StoreError> {
         let result: Option<Value> = self.result.as_deref().map(codec::from_json).transpose()?;
-        let whole = !result.as_ref().is_some_and(|result| result.get("sluicegate_cut").is_some());
+        let whole = result.as_ref().is_none_or(|result| result.get("sluicegate_cut").is_none());
         let state = codec::call_state(&self.state)?;
         let output = result.filter(|_| whole).map(|result| {
             let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
