@@ -13,6 +13,7 @@ use super::error::WebError;
 use super::events::Region;
 use super::extract::Query;
 use super::figures::{Moment, took};
+use super::fragment::{Fragment, Swap};
 use super::frame::{Frame, Place};
 use super::guard::CurrentUser;
 use super::respond::{Wants, render, see_other};
@@ -27,7 +28,7 @@ use axum::routing::{get, post};
 use chain::Chain;
 use sluicegate_gateway::{CallId, CallState, ReasonCode};
 use sluicegate_policy::Effect;
-use sluicegate_store::{CallPage, CallRow};
+use sluicegate_store::{CallFilter, CallPage, CallRow};
 
 const PAGE: u32 = 50;
 
@@ -180,6 +181,13 @@ fn steps(call: &CallRow) -> (Vec<Step>, String) {
     (steps, words.join(", "))
 }
 
+/// The latest calls, for the stream of an open page.
+pub(super) async fn live(state: &WebState) -> Result<Option<Fragment>, WebError> {
+    let page = state.calls.list(&CallFilter::default(), None, PAGE).await?;
+    let results = Results::of(&Asked::default(), &page, state.now_ms());
+    Ok(Fragment::new("results", Swap::Whole, &results))
+}
+
 async fn list(
     State(state): State<WebState>,
     user: CurrentUser,
@@ -199,12 +207,14 @@ async fn list(
     if wants == Wants::Fragment {
         return Ok(render(&results));
     }
+    // What passes is shown as it passes where nothing is looked for.
+    let region = if asked.is_empty() && asked.before.is_none() { Region::Trail } else { Region::Frame };
     let catalogue = state.catalogue.snapshot();
     let mut tools: Vec<String> = catalogue.tools().map(|tool| tool.tool().tool().to_string()).collect();
     tools.sort();
     tools.dedup();
     Ok(render(&AuditPage {
-        frame: state.frame(&user, Place::Audit, "Audit", Region::Frame).await?,
+        frame: state.frame(&user, Place::Audit, "Audit", region).await?,
         results,
         asked,
         chain: Chain::of(&state).await?,

@@ -5,6 +5,7 @@
 
 use super::agent;
 use super::approvals;
+use super::audit;
 use super::error::WebError;
 use super::extract::Query;
 use super::fragment::{Fragment, Sent, Swap};
@@ -39,6 +40,8 @@ const MOST_PER_SESSION: usize = 8;
 const MOST: usize = 512;
 /// How long changes are gathered before the page is told.
 const GATHER: Duration = Duration::from_millis(40);
+/// The same where every call changes the page.
+const GATHER_CALLS: Duration = Duration::from_secs(1);
 /// How often a stream looks whether its session still stands, and sends a comment if nothing else was sent.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
@@ -123,6 +126,8 @@ pub(crate) enum Region {
     Agent(ConversationId),
     /// The list of conversations alone.
     Conversations,
+    /// The latest calls of the trail.
+    Trail,
 }
 
 impl Region {
@@ -134,6 +139,7 @@ impl Region {
             Self::Approval(id) => format!("/events?page=approval&approval={id}"),
             Self::Agent(conversation) => format!("/events?page=agent&conversation={conversation}"),
             Self::Conversations => "/events?page=agent".to_owned(),
+            Self::Trail => "/events?page=audit".to_owned(),
         }
     }
 
@@ -146,6 +152,7 @@ impl Region {
                 None => Err(WebError::NotFound),
             },
             (Some("agent"), None, None) => Ok(Self::Conversations),
+            (Some("audit"), None, None) => Ok(Self::Trail),
             (Some("agent"), Some(id), None) => Ok(Self::Agent(agent::own(state, user, id).await?.id)),
             _ => Err(WebError::NotFound),
         }
@@ -157,7 +164,7 @@ impl Region {
             Change::Approval { .. } | Change::Policy(_) | Change::Elsewhere => true,
             Change::Call { conversation, .. } => match self {
                 Self::Agent(mine) => conversation.as_ref() == Some(mine),
-                Self::Approvals | Self::Approval(_) => true,
+                Self::Approvals | Self::Approval(_) | Self::Trail => true,
                 Self::Frame | Self::Conversations => false,
             },
             Change::Conversation(_) => matches!(self, Self::Agent(_) | Self::Conversations),
@@ -305,7 +312,7 @@ impl Reader {
             }
         };
         if matches!(wake, Wake::Changed) {
-            sleep(GATHER).await;
+            sleep(if self.region == Region::Trail { GATHER_CALLS } else { GATHER }).await;
             // What else has changed meanwhile is covered by the present state.
             self.feed = self.feed.resubscribe();
         }
@@ -322,6 +329,7 @@ impl Reader {
         let mut fragments = around(&self.state).await?;
         match &self.region {
             Region::Frame => {}
+            Region::Trail => fragments.extend(audit::live(&self.state).await?),
             Region::Approvals => {
                 let (page, waiting) = approvals::fragments(&self.state, &self.user).await?;
                 fragments.extend(page);

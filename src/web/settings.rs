@@ -6,7 +6,7 @@ mod links;
 use super::error::WebError;
 use super::events::Region;
 use super::extract::Form;
-use super::figures::milliseconds;
+use super::figures::{Moment, milliseconds};
 use super::frame::{Frame, Place};
 use super::guard::{Admin, CurrentUser};
 use super::respond::{render, see_other};
@@ -84,8 +84,12 @@ async fn show(State(state): State<WebState>, user: CurrentUser) -> Result<Respon
 
 async fn checks(state: &WebState) -> Result<Vec<Health>, WebError> {
     let head = state.audit.head().await?;
-    let mut checks =
-        vec![health("Store", Tone::Allow, "answering", &format!("{} events in the trail", head.seq))];
+    let started = Moment::at_ms(state.started_ms());
+    let program = format!("version {}, since {}, {}", env!("CARGO_PKG_VERSION"), started.date, started.time);
+    let mut checks = vec![
+        health("Program", Tone::Allow, "running", &program),
+        health("Store", Tone::Allow, "answering", &format!("{} events in the trail", head.seq)),
+    ];
     checks.push(match state.policy().await? {
         Some(entry) => health("Rules", Tone::Allow, "in force", &format!("revision {}", entry.revision.id.0)),
         None => health("Rules", Tone::Deny, "missing", "every call is denied"),
@@ -94,7 +98,7 @@ async fn checks(state: &WebState) -> Result<Vec<Health>, WebError> {
     let last = state.audit.rows(&filter, AuditStart::Latest, 1).await?.rows.into_iter().next();
     checks.push(match last {
         Some(row) if !settled_nothing(&row.facts) => {
-            let at = super::figures::Moment::at_ms(row.at_ms);
+            let at = Moment::at_ms(row.at_ms);
             let facts = super::audit::facts(&row.facts);
             health(
                 "Reconciliation",

@@ -65,6 +65,7 @@ struct Inner {
     streams: Streams,
     attempts: Attempts,
     chain: ChainCheck,
+    started_ms: i64,
     /// The policy that was read last. Revisions never change.
     policy: Mutex<Option<Arc<PolicyEntry>>>,
 }
@@ -82,6 +83,7 @@ impl WebState {
     #[must_use]
     pub fn new(parts: WebParts) -> Self {
         Self(Arc::new(Inner {
+            started_ms: parts.clock.now().wall_ms,
             parts,
             streams: Streams::default(),
             attempts: Attempts::default(),
@@ -96,6 +98,11 @@ impl WebState {
 
     pub(crate) fn attempts(&self) -> &Attempts {
         &self.0.attempts
+    }
+
+    /// When the program started; wall clock in milliseconds.
+    pub(crate) fn started_ms(&self) -> i64 {
+        self.0.started_ms
     }
 
     pub(crate) fn chain(&self) -> &ChainCheck {

@@ -1,8 +1,8 @@
 //! Live pages: what an event stream sends, and that nothing depends on it.
 
-use crate::harness::page::Browser;
+use crate::harness::page::{Browser, Page};
 use crate::harness::server::{Server, command};
-use crate::pages::hold;
+use crate::pages::{begin, hold};
 use reqwest::StatusCode;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
@@ -164,4 +164,20 @@ async fn streams_end_with_the_session_and_with_the_product() {
     while let Some(message) = events.next().await {
         assert!(message.data.is_some());
     }
+}
+
+/// The trail's first page shows calls as they pass; a page that looks for something stays as it is.
+#[tokio::test]
+async fn calls_that_pass_are_shown_on_the_open_trail() {
+    let server = Server::start().await;
+    let browser = Browser::signed_in(&server).await;
+    let stream = |page: &Page| page.attributes("#events", "hx-sse:connect").remove(0);
+    let address = stream(&browser.get("/audit").await);
+    assert_eq!(address, "/events?page=audit");
+    assert_eq!(stream(&browser.get("/audit?q=x").await), "/events");
+    let mut events = browser.events(&address, None).await;
+    events.next_with(|data| data.contains("No tool has been asked for yet")).await;
+    begin(&browser, "list the files").await;
+    let message = events.next_with(|data| data.contains("list_files")).await;
+    assert!(message.data.unwrap().contains("hx-target=\"#results\""));
 }

@@ -33,6 +33,8 @@ pub struct CallFilter {
     pub code: Option<ReasonCode>,
     /// Calls of this caller.
     pub caller: Option<CallerId>,
+    /// Calls in whose results phrases were seen that may be meant for the agent.
+    pub flagged: bool,
     /// Calls of this conversation.
     pub conversation: Option<ConversationId>,
     /// Requested at or after this; wall clock in milliseconds.
@@ -94,7 +96,8 @@ macro_rules! select_page {
             "AND c.requested_ms >= $11 AND c.requested_ms < $12 ",
             "AND (CAST($13 AS TEXT) IS NULL OR lower(c.server || '/' || c.tool || ' ' || c.caller || ' ' || c.rules ",
             "|| ' ' || coalesce(c.code, '') || ' ' || c.sentence) LIKE lower($13) ESCAPE '\\') ",
-            "ORDER BY c.requested_seq DESC LIMIT $14"
+            "AND ($14 = 0 OR c.flags <> '[]') ",
+            "ORDER BY c.requested_seq DESC LIMIT $15"
         )
     };
 }
@@ -274,6 +277,7 @@ async fn read(
         .bind(filter.from_ms.unwrap_or(i64::MIN))
         .bind(filter.until_ms.unwrap_or(i64::MAX))
         .bind(filter.text.as_deref().map(like))
+        .bind(i64::from(filter.flagged))
         .bind(rows_to_read(limit))
         .fetch_all(conn)
         .await
@@ -325,6 +329,7 @@ async fn lead(
     // One filter that its index answers whole needs no end: each call looked at is one of the page.
     let whole = filter.text.is_none()
         && filter.code.is_none()
+        && !filter.flagged
         && filter.from_ms.is_none()
         && filter.until_ms.is_none();
     match asked.as_slice() {

@@ -28,6 +28,8 @@ pub(super) struct Asked {
     pub(super) tool: String,
     pub(super) caller: String,
     pub(super) conversation: String,
+    /// `1`: only calls whose results were flagged.
+    pub(super) flagged: String,
     pub(super) q: String,
     pub(super) from: String,
     pub(super) until: String,
@@ -63,13 +65,14 @@ impl Asked {
             code: word(&self.code, "reason", ReasonCode::parse)?,
             caller,
             conversation,
+            flagged: self.flagged == "1",
             from_ms: since.max(moment(&self.from)?),
             until_ms: moment(&self.until)?,
             text: some(&self.q),
         })
     }
 
-    fn fields(&self) -> [(&'static str, &str); 11] {
+    fn fields(&self) -> [(&'static str, &str); 12] {
         [
             ("time", &self.time),
             ("decision", &self.decision),
@@ -79,6 +82,7 @@ impl Asked {
             ("tool", &self.tool),
             ("caller", &self.caller),
             ("conversation", &self.conversation),
+            ("flagged", &self.flagged),
             ("q", &self.q),
             ("from", &self.from),
             ("until", &self.until),
@@ -91,7 +95,9 @@ impl Asked {
 
     /// Whether one of the filters that are folded away is in use.
     pub(super) fn has_more(&self) -> bool {
-        [&self.code, &self.conversation, &self.from, &self.until].iter().any(|text| !text.trim().is_empty())
+        [&self.code, &self.conversation, &self.flagged, &self.from, &self.until]
+            .iter()
+            .any(|text| !text.trim().is_empty())
     }
 
     /// The address of the latest of these calls.

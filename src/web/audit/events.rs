@@ -9,6 +9,7 @@ use super::super::guard::CurrentUser;
 use super::super::respond::render;
 use super::super::state::WebState;
 use super::super::ui::Marked;
+use super::timeline::told;
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
@@ -46,6 +47,7 @@ impl EventsPage {
 struct Event {
     seq: i64,
     at: Moment,
+    day: String,
     kind: Marked,
     actor: Marked,
     facts: Marked,
@@ -68,7 +70,8 @@ pub(super) async fn list(
     let text = Some(asked.q.trim().to_owned()).filter(|text| !text.is_empty());
     let start = asked.before.map_or(AuditStart::Latest, AuditStart::Before);
     let page = state.audit.rows(&AuditFilter { kind, text, ..AuditFilter::default() }, start, PAGE).await?;
-    let events = page.rows.iter().map(event).collect();
+    let now = state.now_ms();
+    let events = page.rows.iter().map(|row| event(row, now)).collect();
     let older = page.next.map(|before| {
         let before = before.to_string();
         super::address("/audit/events", &[("kind", &asked.kind), ("q", &asked.q), ("before", &before)])
@@ -77,15 +80,29 @@ pub(super) async fn list(
     Ok(render(&EventsPage { frame, asked, events, older }))
 }
 
-fn event(row: &AuditRow) -> Event {
+fn event(row: &AuditRow, now_ms: i64) -> Event {
     Event {
         seq: row.seq,
         at: Moment::at_ms(row.at_ms),
+        day: Moment::day(row.at_ms, now_ms),
         kind: Marked::of(&row.kind),
         actor: Marked::of(&row.actor),
-        facts: Marked::of(&facts(&row.facts)),
+        facts: Marked::of(&said(row)),
         call: row.call.clone(),
         hash: row.hash.clone(),
+    }
+}
+
+/// What a row says: the events of a call in a sentence, as on its page, and the rest by their facts.
+fn said(row: &AuditRow) -> String {
+    if row.call.is_none() {
+        return facts(&row.facts);
+    }
+    let named: Value = serde_json::from_str(&row.facts).unwrap_or_default();
+    let name = |name: &str| named.get(name).and_then(Value::as_str);
+    match (name("server"), name("tool")) {
+        (Some(server), Some(tool)) => format!("{server}/{tool}. {}", told(row)),
+        _ => told(row),
     }
 }
 

@@ -90,7 +90,7 @@ fn share(part: i64, of: i64) -> String {
 }
 
 /// What happened, as a sentence; an event that this version has no sentence for is told by its facts.
-fn told(row: &AuditRow) -> String {
+pub(super) fn told(row: &AuditRow) -> String {
     let value: Value = serde_json::from_str(&row.facts).unwrap_or_default();
     let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
     let number = |name: &str| value.get(name).and_then(Value::as_i64).unwrap_or_default();

@@ -135,7 +135,7 @@ fn flagged(overview: &Overview) -> Option<Look> {
         tone: Tone::Taint,
         icon: Icon("flag"),
         title,
-        href: "/audit".to_owned(),
+        href: "/audit?flagged=1".to_owned(),
         text: Some(Marked::of("Phrases that may be meant for the agent. For your eyes; it decides nothing.")),
         calls: calls.collect(),
     })
