@@ -17,13 +17,13 @@ export const openBrowser = () => chromium.launch({
  * content policy, requests to anywhere else than the product, and answers that say the server broke; `close()` asserts
  * that there were none. `expected` names those that a test brings about on purpose.
  */
-export async function person(browser, server, { script = true, view = desktop, scheme = "light", expected = [] } = {}) {
+export async function person(browser, server, { script = true, view = desktop, scheme = "light", reducedMotion = "reduce", expected = [] } = {}) {
   const context = await browser.newContext({
     javaScriptEnabled: script,
     viewport: view,
     colorScheme: scheme,
     hasTouch: view === phone,
-    reducedMotion: "reduce",
+    reducedMotion,
   });
   context.setDefaultTimeout(20_000);
   const complaints = [];
