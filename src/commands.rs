@@ -293,7 +293,8 @@ mod tests {
             let own = command.get_arguments().map(|argument| argument.get_id().to_string());
             own.chain(command.get_subcommands().flat_map(names)).collect()
         }
-        for name in names(&CommandLine::command()) {
+        // A file that holds one is none.
+        for name in names(&CommandLine::command()).into_iter().filter(|name| name != "key_file") {
             assert!(!name.contains("key") && !name.contains("secret") && !name.contains("token"), "{name}");
         }
     }
